@@ -45,11 +45,15 @@ from backfill_assets.kernel.tables.settings import FILE_NAME
 from backfill_assets.kernel.tables.staging import tables_being_written
 from backfill_assets.kernel.tables.versions import unfinished_switches
 
-MARK = ".copy-lake.json"  # in a target that does not hold all yet: which lake is copied there
+UNFINISHED_COPY_FILE = (
+    ".copy-lake.json"  # in a target that does not hold all yet: which lake is copied there
+)
 OF_MACHINES = (LOCKS, RUNS, DAGSTER_FOLDER)
-STOCK = ".stock"  # of contents: links there lead to landed files, and a copy does without them
-KEPT = tuple(folder for folder in OWN_FOLDERS if folder not in OF_MACHINES)
-ROUNDS = 3  # looks at a lake that is written meanwhile
+CONTENTS_FOLDER = (
+    ".stock"  # of contents: links there lead to landed files, and a copy does without them
+)
+COPIED_OWN_FOLDERS = tuple(folder for folder in OWN_FOLDERS if folder not in OF_MACHINES)
+MOST_ROUNDS = 3  # looks at a lake that is written meanwhile
 AT_ONCE = 8  # files
 Content = Mapping[str, Token]  # the files of a lake by name
 
@@ -100,7 +104,7 @@ def copy_lake(lake: Lake, root: Path) -> CopiedLake:
         _refuse_foreign_target(root)
     _mark_target(lake, target)
     with target.lock(f"{LOCKS}/copy-lake.lock", f"the copy to {target}", seconds=0):
-        if not target.exists(MARK):
+        if not target.exists(UNFINISHED_COPY_FILE):
             fix = "Look at the target: it may be a lake in use by now"
             raise BackfillError(
                 f"the target {target}",
@@ -117,7 +121,7 @@ def _copy_in_rounds(lake: Lake, target: Place) -> CopiedLake:
         # It held all when the command was killed, and may have been used since.
         return _finish_copy(lake, target, _lake_content(lake), 0)
     done, copied, no_lake = dict[str, Token](), 0, "The target is no lake yet"
-    for _ in range(ROUNDS):
+    for _ in range(MOST_ROUNDS):
         if busy := tables_being_written(lake.place):
             culprit = f"another command writes {', '.join(busy)}"
             raise _uncopied_lake_error(
@@ -132,7 +136,9 @@ def _copy_in_rounds(lake: Lake, target: Place) -> CopiedLake:
     fix = (
         "Stop what writes it (schedules, sensors, commands), then run the same command: it goes on"
     )
-    raise _uncopied_lake_error(lake, f"it was written during each of {ROUNDS} rounds", no_lake, fix)
+    raise _uncopied_lake_error(
+        lake, f"it was written during each of {MOST_ROUNDS} rounds", no_lake, fix
+    )
 
 
 def _refuse_source(lake: Lake, root: Path) -> None:
@@ -196,7 +202,7 @@ def _lake_above(root: Path) -> Path | None:
 def _refuse_links(lake: Lake) -> None:
     """Raise for a lake in a folder of which a file that a copy holds is a link, a pipe or the like:
     what lies behind one is not of the lake, and would be left out."""
-    passed_over = (f"{STOCK}/", *_absolute_landings(lake))
+    passed_over = (f"{CONTENTS_FOLDER}/", *_absolute_landings(lake))
     odd = [name for name in _irregular_files(lake.root) if not name.startswith(passed_over)]
     if copied := sorted(name for name in odd if _is_copied(name)):
         raise _uncopied_lake_error(
@@ -229,14 +235,14 @@ def _refuse_foreign_target(root: Path) -> None:
 def _mark_target(lake: Lake, target: Place) -> None:
     """Mark the target as a copy that does not hold all. Raises unless it is empty or such a copy of
     this lake."""
-    known = target.read_json(MARK)
+    known = target.read_json(UNFINISHED_COPY_FILE)
     if known.get("from") == address_of(lake.root):
         return
     culprit = f"a copy of {known.get('from')} begins there" if known else "it is not empty"
     if not target.names():
         body = {"from": address_of(lake.root), "by": whoami()}
         with suppress(AlreadyThere):
-            target.write(MARK, json.dumps(body).encode(), if_absent=True)
+            target.write(UNFINISHED_COPY_FILE, json.dumps(body).encode(), if_absent=True)
             return
     fix = "Name an empty folder or prefix; what a copy that was given up left there can be deleted"
     raise BackfillError(f"the target {target}", culprit, "Nothing was copied", fix)
@@ -281,7 +287,7 @@ def _refuse_odd_names(lake: Lake, names: Iterable[str]) -> None:
 def _is_copied(name: str) -> bool:
     """Whether a file of a lake, or of a candidate in it, is of more than one machine."""
     first, _, rest = name.partition("/")
-    if first.startswith(".") and first not in KEPT:
+    if first.startswith(".") and first not in COPIED_OWN_FOLDERS:
         return False
     inner = rest.partition("/")[2] if first == CANDIDATES else ""
     return not inner or _is_copied(inner)
@@ -325,7 +331,7 @@ def _copy_file(source: Place, target: Place, name: str, here: int | None) -> boo
 
 
 def _finish_copy(lake: Lake, target: Place, content: Content, copied: int) -> CopiedLake:
-    target.delete(MARK)
+    target.delete(UNFINISHED_COPY_FILE)
     size = sum(token.size for token in content.values())
     return CopiedLake(address_of(lake.root), str(target), len(content), size, copied)
 

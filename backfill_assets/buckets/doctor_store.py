@@ -18,17 +18,17 @@ from backfill_assets.kernel.tables.home import Lake
 from backfill_assets.kernel.write.model import Table
 
 WRITERS, RACES = 8, 3
-SENSORS = 3  # that tick so often
+TICKING_SENSORS = 3  # that tick so often
 # PUT and LIST, and GET and HEAD, per table: of a day that is loaded and made, and of a tick of each
 # sensor (counted)
 OF_DAY, OF_TICKS = (65, 85), (8, 5)
-DOLLARS = (0.005 / 1000, 0.0004 / 1000)
+DOLLARS_PER_REQUEST = (0.005 / 1000, 0.0004 / 1000)
 PRICES = "S3, us-east-1, 2025: 0.005 $ for 1,000 PUT or LIST, 0.0004 $ for 1,000 GET"
-KEPT = (
+PROMISES_KEPT = (
     "of many that create an object at once one does, a creation and a stale replacement leave "
     "what is there"
 )
-ADVICE = (
+BROKEN_PROMISE_ADVICE = (
     "What two processes write there at once is not safe: keep the lake in a store that heeds "
     "If-None-Match and "
     "If-Match of writes, as S3 and Azure do, or take a newer version of this one"
@@ -52,9 +52,11 @@ def examine_store(place: Place) -> Iterator[Diagnosis]:
     """
     failed = [what for what, keeps in PROMISES.items() if not _keeps_promise(place, keeps)]
     for what in failed:
-        yield error_finding(f"the store {place}", f"it breaks a promise: {what}", ADVICE)
+        yield error_finding(
+            f"the store {place}", f"it breaks a promise: {what}", BROKEN_PROMISE_ADVICE
+        )
     if not failed:
-        yield good_finding(f"the store {place}", KEPT)
+        yield good_finding(f"the store {place}", PROMISES_KEPT)
 
 
 def request_estimate(place: Place, tables: int) -> Diagnosis:
@@ -65,15 +67,15 @@ def request_estimate(place: Place, tables: int) -> Diagnosis:
     ticks = [tables * count * rounds for count in OF_TICKS]
     return good_finding(
         f"requests to {place}",
-        f"about {sum(day):,} for a day of {tables} table(s), {_price(day):.4f} $; {SENSORS} "
-        f"sensors each {TICK_SECONDS} s: {sum(ticks):,} a day, {30 * _price(ticks):.2f} $ a "
-        f"month ({PRICES})",
+        f"about {sum(day):,} for a day of {tables} table(s), {_price(day):.4f} $; "
+        f"{TICKING_SENSORS} sensors each {TICK_SECONDS} s: {sum(ticks):,} a day, "
+        f"{30 * _price(ticks):.2f} $ a month ({PRICES})",
     )
 
 
 def _price(requests: Sequence[int]) -> float:
     """The price in dollars of so many PUT and LIST, and so many GET and HEAD."""
-    return sum(count * price for count, price in zip(requests, DOLLARS, strict=True))
+    return sum(count * price for count, price in zip(requests, DOLLARS_PER_REQUEST, strict=True))
 
 
 def _keeps_promise(place: Place, keeps: Callable[[Place, str], bool]) -> bool:

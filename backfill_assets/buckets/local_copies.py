@@ -31,8 +31,8 @@ MOST_BYTES = 20 << 30  # of copies; those that were used last stay
 IN_USE_SECONDS = 3600.0  # an engine may be given the path of a copy a while before it opens it
 LEFT_SECONDS = 7 * 86400.0  # of what a killed process prepared and never sent
 TRIM_EVERY_SECONDS = 600.0
-MARKS = 1 << 30  # a time of a file that every file system can keep, as seconds since 1970
-TRIMMED = "trimmed"  # its time is that of the last look
+TIME_MODULUS = 1 << 30  # a time of a file that every file system can keep, as seconds since 1970
+LAST_TRIM_FILE = "trimmed"  # its time is that of the last look
 _UNKEPT = {
     errno.ENOSPC: "no space is left on its disk",
     errno.EDQUOT: "the quota of its disk is used up",
@@ -91,7 +91,7 @@ class LocalCopies:
                 status = path.stat()
                 if not stat.S_ISREG(status.st_mode) or status.st_mode & stat.S_IWUSR:
                     return path
-                if status.st_mtime == status.st_size % MARKS:
+                if status.st_mtime == status.st_size % TIME_MODULUS:
                     _mark_complete(path, status.st_size)  # it is used: it stays
                     return path
         return None
@@ -176,7 +176,7 @@ class LocalCopies:
     def trim(self) -> None:
         """Delete the copies that were used longest ago if there are too many bytes of them, and
         what is left of killed processes. It looks once in ten minutes."""
-        looked, now = Path(self.folder, TRIMMED), time.time()
+        looked, now = Path(self.folder, LAST_TRIM_FILE), time.time()
         with suppress(FileNotFoundError):
             if now - looked.stat().st_mtime < TRIM_EVERY_SECONDS:
                 return
@@ -208,7 +208,7 @@ def _mark_complete(path: Path, size: int) -> None:
     """Let a file of so many bytes only be read, be used now, and tell its size by the time of its
     last change."""
     path.chmod(0o400)
-    os.utime(path, (time.time(), size % MARKS))
+    os.utime(path, (time.time(), size % TIME_MODULUS))
 
 
 def _is_left(found: os.stat_result, now: float) -> bool:

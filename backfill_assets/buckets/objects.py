@@ -37,13 +37,13 @@ RETRY_SECONDS = 30.0  # so long the client repeats one request: stores say SlowD
 RETRIES = 1000  # more than it makes in that time: the time is the limit
 # Between two of its tries.
 FIRST_PAUSE, LONGEST_PAUSE = timedelta(seconds=0.1), timedelta(seconds=3)
-AGAIN = 5  # times that a write is tried which meets another's request
-PAGE = 1000  # objects of one listing request
+WRITE_ATTEMPTS = 5  # times that a write is tried which meets another's request
+PAGE_OBJECTS = 1000  # objects of one listing request
 READ_BYTES = 8 << 20  # of one request: smaller objects are read at once
 # Of a request for the end of an object: Parquet's readers look there for a footer first.
 END_BYTES = 64 << 10
 PART_BYTES = 16 << 20  # of a large file that is sent in parts
-NONCE = "nonce"
+NONCE_ATTRIBUTE = "nonce"
 
 
 @dataclass(frozen=True)
@@ -90,7 +90,10 @@ class Objects:
         try:
             with translated_errors(self.uri(key)):
                 pages = _obstore_module().list(
-                    self._bucket_store, prefix or None, offset=after or None, chunk_size=PAGE
+                    self._bucket_store,
+                    prefix or None,
+                    offset=after or None,
+                    chunk_size=PAGE_OBJECTS,
                 )
                 found = (o for page in pages for o in page)
                 # Azurite lists all.
@@ -157,7 +160,11 @@ class Objects:
         put_mode: Any = mode if if_unchanged is None else _put_condition(if_unchanged)
         try:
             done = self._put_object(
-                key, content, mode=put_mode, attributes={NONCE: nonce}, use_multipart=False
+                key,
+                content,
+                mode=put_mode,
+                attributes={NONCE_ATTRIBUTE: nonce},
+                use_multipart=False,
             )
         except (AlreadyThere, Changed) as error:
             if (own := self._own_token(key, nonce)) is not None:
@@ -175,7 +182,7 @@ class Objects:
 
     def _put_object(self, key: str, content: object, **how: Any) -> Mapping[str, Any]:
         """Write an object; again where the store meets another request for its name."""
-        for _ in range(AGAIN - 1):
+        for _ in range(WRITE_ATTEMPTS - 1):
             with suppress(Busy):
                 return self._put_once(key, content, **how)
         return self._put_once(key, content, **how)
@@ -194,7 +201,7 @@ class Objects:
                 found = _obstore_module().get(self._bucket_store, key, options={"head": True})
         except Gone:
             return None
-        return _object_token(found.meta) if found.attributes.get(NONCE) == nonce else None
+        return _object_token(found.meta) if found.attributes.get(NONCE_ATTRIBUTE) == nonce else None
 
     def send(self, key: str, content: Path | BufferedReader) -> None:
         """Make the content of a file an object, whatever was there."""

@@ -18,9 +18,9 @@ from xml.etree import ElementTree
 from backfill_assets.kernel.core.clock import utc_now
 from backfill_assets.kernel.place.port import Token
 
-SECONDS = 30.0  # for one answer
+ANSWER_SECONDS = 30.0  # for one answer
 MOST_PAGES = 10_000  # of a thousand objects each: a store that repeats itself ends
-NOTHING = hashlib.sha256(b"").hexdigest()
+EMPTY_BODY_SHA256 = hashlib.sha256(b"").hexdigest()
 
 
 def list_odd_keys(bucket: str, prefix: str, after: str) -> dict[str, Token] | None:
@@ -76,7 +76,7 @@ def _signed_answer(bucket: str, asked: Mapping[str, str]) -> bytes:
     headers = signed_headers(base.netloc, base.path, query, region, utc_now())
     url = f"{base.scheme}://{base.netloc}{base.path}?{query}"
     request = urllib.request.Request(url, headers=headers)  # noqa: S310  # its scheme was looked at
-    with urllib.request.urlopen(request, timeout=SECONDS) as answer:  # noqa: S310
+    with urllib.request.urlopen(request, timeout=ANSWER_SECONDS) as answer:  # noqa: S310
         return bytes(answer.read())
 
 
@@ -84,12 +84,12 @@ def signed_headers(host: str, path: str, query: str, region: str, now: datetime)
     """The headers of a GET request of a moment in UTC, signed by the environment's key as AWS asks
     for (Signature Version 4)."""
     moment, day = f"{now:%Y%m%dT%H%M%SZ}", f"{now:%Y%m%d}"
-    headers = {"host": host, "x-amz-content-sha256": NOTHING, "x-amz-date": moment}
+    headers = {"host": host, "x-amz-content-sha256": EMPTY_BODY_SHA256, "x-amz-date": moment}
     if token := os.environ.get("AWS_SESSION_TOKEN"):
         headers["x-amz-security-token"] = token
     names = ";".join(sorted(headers))
     listed = "".join(f"{name}:{headers[name]}\n" for name in sorted(headers))
-    asked = "\n".join(["GET", quote(path), query, listed, names, NOTHING])
+    asked = "\n".join(["GET", quote(path), query, listed, names, EMPTY_BODY_SHA256])
     scope = f"{day}/{region}/s3/aws4_request"
     digest = hashlib.sha256(asked.encode()).hexdigest()
     signature = _signature(f"AWS4-HMAC-SHA256\n{moment}\n{scope}\n{digest}", scope)

@@ -24,9 +24,9 @@ from backfill_assets.kernel.place.port import (
 )
 
 CODE, STATE = re.compile(r"<Code>(\w+)</Code>"), re.compile(r"status code: (\d{3})")
-REPEATED = re.compile(r"\bretries: [1-9]|after [1-9]\d* retries")  # by the client itself
+WAS_RETRIED = re.compile(r"\bretries: [1-9]|after [1-9]\d* retries")  # by the client itself
 # Azure says so with the state 409, by which others say that they are busy.
-THERE = ("BlobAlreadyExists",)
+ALREADY_THERE_CODES = ("BlobAlreadyExists",)
 NO_BUCKET = ("NoSuchBucket", "ContainerNotFound", "InvalidBucketName")
 EXPIRED = ("ExpiredToken", "ExpiredTokenException", "TokenRefreshRequired", "RequestExpired")
 OLD_SIGNATURE = "Signature not valid in the specified time frame"  # of Azure, whose code says less
@@ -39,8 +39,8 @@ REGION = ("AuthorizationHeaderMalformed", "PermanentRedirect", "IllegalLocationC
 # In errors of delta-rs: the store did not answer.
 OF_STORE = re.compile(r"object store|Generic \w+ error")
 OLD_LIST = re.compile(r"end version (\d+) not the same as the specified end version (\d+)")
-NOTHING = "Nothing was read or written by this request"
-RENEW = (
+NOTHING_WAS_DONE = "Nothing was read or written by this request"
+RENEW_CREDENTIALS = (
     "Renew them (`aws sso login`, a new token in AWS_SESSION_TOKEN), in the environment of every "
     "process of this lake: a server or daemon keeps those that it was started with; a role renews "
     "itself"
@@ -85,11 +85,14 @@ def port_error(address: str, error: Exception) -> OSError:
     code, state = _answered_code(text)
     if code in NO_BUCKET:
         return _no_bucket_error(address)
-    if state == "409" and code not in THERE:
+    if state == "409" and code not in ALREADY_THERE_CODES:
         return Busy(
-            address, "the store meets another request for the same name (409)", NOTHING, "Run again"
+            address,
+            "the store meets another request for the same name (409)",
+            NOTHING_WAS_DONE,
+            "Run again",
         )
-    changed = ChangedAfterAll if REPEATED.search(text) else Changed
+    changed = ChangedAfterAll if WAS_RETRIED.search(text) else Changed
     for kind, condition, number in (
         (FileNotFoundError, Gone, errno.ENOENT),
         (of.AlreadyExistsError, AlreadyThere, errno.EEXIST),
@@ -114,7 +117,7 @@ def _no_bucket_error(address: str) -> StoreRefused:
     return StoreRefused(
         address,
         "there is no such bucket (or container)",
-        NOTHING,
+        NOTHING_WAS_DONE,
         "Create it, or correct the address; this program creates none",
     )
 
@@ -125,7 +128,7 @@ def _refused_request_error(address: str, text: str, code: str, state: str) -> St
         return OddKeys(
             address,
             f"an object below it has a name that no path can have: {printable_text(found[1])}",
-            NOTHING,
+            NOTHING_WAS_DONE,
             "Delete the object, or give it a name without empty parts, dots alone, and control "
             "characters",
         )
@@ -133,7 +136,7 @@ def _refused_request_error(address: str, text: str, code: str, state: str) -> St
     if cause is None:
         return None
     culprit, fix = cause
-    return StoreRefused(address, culprit, NOTHING, fix)
+    return StoreRefused(address, culprit, NOTHING_WAS_DONE, fix)
 
 
 def _cause_in_setup(text: str, code: str, state: str) -> tuple[str, str] | None:
@@ -143,7 +146,7 @@ def _cause_in_setup(text: str, code: str, state: str) -> tuple[str, str] | None:
         culprit = f"the bucket lies in another region ({code})"
         return culprit, "Set AWS_REGION to the bucket's region"
     if code in EXPIRED or OLD_SIGNATURE in text:
-        return f"the credentials of this process have expired ({code or state})", RENEW
+        return f"the credentials of this process have expired ({code or state})", RENEW_CREDENTIALS
     if code in OTHER_TIME:
         culprit = (
             f"the clock of this machine is off by more than the store allows ({code}); it shows "
@@ -204,7 +207,7 @@ def refuse_lost_request(place: Place, error: Exception, expected: str) -> None:
         raise TransientError(
             f"the table {place.name}",
             f"its store lists its log up to version {found[1]}, though version {found[2]} is there",
-            NOTHING,
+            NOTHING_WAS_DONE,
             "Run again; a store whose listings stay old breaks what is asked of it "
             "(`backfill-assets doctor`)",
         ) from None

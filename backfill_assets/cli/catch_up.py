@@ -7,7 +7,7 @@ the same.
 
 import re
 from collections import Counter, defaultdict
-from collections.abc import Collection, Iterator, Mapping, Sequence, Set
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import date
 from functools import partial
@@ -112,7 +112,7 @@ def _current_needs() -> tuple[KnownStates, Needs]:
 def _needs_of_candidate(lake: Lake, found: Needs) -> Needs:
     """Return the needs of the tables that a candidate writes: its other tables are the lake's
     beside it."""
-    needed: dict[str, Set[date]] = {}
+    needed: dict[str, frozenset[date]] = {}
     for name, days in found.needed.items():
         needed[name] = days if lake.writes(name) else frozenset()
     ready = {name: found.ready[name] & days for name, days in needed.items()}

@@ -210,7 +210,7 @@ def _opened_instance(
 class _StorageFailure(NamedTuple):
     """What failed of Dagster's storage, in words."""
 
-    storage: str  # which, e.g. `Dagster's home /home/me/dagster`
+    storage: str  # which, e.g. `Dagster's home FOLDER`
     cause: str  # one line, without secrets
     is_on_a_server: bool  # PostgreSQL; else it is files in the home
 

@@ -36,7 +36,7 @@ if TYPE_CHECKING:
 
 NULL_BUCKET = -1000  # no number has so many bits
 TEXT_BUCKETS = 32  # a shift among few values shows; many values spread evenly whatever they are
-WORDS = {
+KINDS_BY_WORD = {
     "added": (MISSING_LEFT, DOUBLED_RIGHT),
     "removed": (MISSING_RIGHT, DOUBLED_LEFT),
     "changed": (DIFFERS,),
@@ -137,7 +137,7 @@ def day_changes(
 
 def _day_difference(count: DayCount, columns: Mapping[str, int]) -> DayDifference:
     added, removed, changed = (
-        sum(count.kinds.get(kind, 0) for kind in kinds) for kinds in WORDS.values()
+        sum(count.kinds.get(kind, 0) for kind in kinds) for kinds in KINDS_BY_WORD.values()
     )
     return DayDifference(
         count.day or date.min, count.left, count.right, added, removed, changed, columns
@@ -147,7 +147,7 @@ def _day_difference(count: DayCount, columns: Mapping[str, int]) -> DayDifferenc
 def _sample_row(contract: Contract, row: MatchedRow) -> SampleRow:
     """Return a row that differs, with the word for how it differs and its key as JSON."""
     day = date.fromisoformat(str(row.key[contract.day_column]))
-    kind = next(word for word, kinds in WORDS.items() if row.kind in kinds)
+    kind = next(word for word, kinds in KINDS_BY_WORD.items() if row.kind in kinds)
     return SampleRow(
         day,
         kind,

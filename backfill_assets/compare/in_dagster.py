@@ -29,7 +29,7 @@ from backfill_assets.kernel.core.clock import utc_today
 from backfill_assets.reading.proofs import Proof, failed_proofs, proof_alarms
 
 STANDING_PROOF, PROVEN = "standing_proof", "proven"
-WORDS = (
+CHECK_DESCRIPTION = (
     "Written days that the standing proof computed again from the same inputs have the same rows."
 )
 
@@ -54,7 +54,7 @@ def _proof_check(opened: Opened, table: str) -> dg.AssetChecksDefinition:
         failed = failed_proofs(opened.lake, opened.pipeline).get(table, [])
         return dg.AssetCheckResult(passed=not failed, metadata=_proof_facts(failed))
 
-    return standing_check(opened, table, PROVEN, WORDS, judge)
+    return standing_check(opened, table, PROVEN, CHECK_DESCRIPTION, judge)
 
 
 def _proof_facts(failed: list[Proof]) -> dict[str, Any]:

@@ -53,7 +53,7 @@ from backfill_assets.reading.proofs import (
 )
 from backfill_assets.reading.writes import table_writes
 
-REASON = "prove"
+PROOF_REASON = "prove"
 
 
 @dataclass(frozen=True)
@@ -78,7 +78,7 @@ def prove_written_days(lake: Lake, pipeline: Pipeline, request: ProofRequest) ->
     for table, days in written.items():
         chunks[table] = _day_chunks(sorted(chosen & set(days)), request.chunk)
     known, session = KnownStates(lake, pipeline), ReorderedSession(lake)
-    return Recomputation(*_recompute_chunks(known, session, chunks, REASON))
+    return Recomputation(*_recompute_chunks(known, session, chunks, PROOF_REASON))
 
 
 def _written_days(lake: Lake, pipeline: Pipeline, tables: Collection[str]) -> dict[str, list[date]]:
@@ -208,7 +208,7 @@ def _proof_outcome(proven: Recomputed) -> str:
     return EQUAL if proven.equal else DIFFERS
 
 
-ELSEWHERE = "check-engine"
+CHECK_ENGINE_REASON = "check-engine"
 
 
 @dataclass(frozen=True)
@@ -249,7 +249,8 @@ def check_engine(
         raise never_written_error("the comparison of engines", "Nothing was computed")
     with _open_other_session(lake, engine) as session:
         return EngineReport(
-            *_recompute_chunks(KnownStates(lake, pipeline), session, chunks, ELSEWHERE), engine
+            *_recompute_chunks(KnownStates(lake, pipeline), session, chunks, CHECK_ENGINE_REASON),
+            engine,
         )
 
 

@@ -40,7 +40,7 @@ NOT_COMPARABLE = {
     Built.MERGED: "a merge kept rows that its inputs do not give",
     Built.PENDING: "it is pending, and empty on purpose",
 }
-UNNAMED = "its receipt does not name the versions of its inputs"
+UNNAMED_INPUTS = "its receipt does not name the versions of its inputs"
 DayReceipts = Mapping[date, DayReceipt]
 
 
@@ -197,7 +197,7 @@ def _groups_by_versions(
         request.lake_session.lake.store, request.table.name, latest
     ):
         if receipt is None or not needed <= {*receipt.inputs}:
-            yield UNNAMED, written_days
+            yield UNNAMED_INPUTS, written_days
             continue
         key = f"{sorted(receipt.inputs.items())} {receipt.frontier}"
         groups[key] |= written_days

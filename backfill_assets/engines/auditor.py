@@ -53,11 +53,13 @@ FEW_TEXTS = 2 * VALUES_KEPT
 # An engine that counts few texts of a day about right never takes 32 or fewer of them for more than
 # this.
 CERTAINLY_MANY = 2 * FEW_TEXTS
-FETCHED = 64  # reading a byte of a bucket costs so many times what reading one of a folder does
+# Reading a byte of a bucket costs so many times what reading one of a folder does.
+BUCKET_READ_COST = 64
 MOST_DIGESTED = 512 << 20  # bytes of a file: a task holds all of it
-TEXTS = "few_texts"  # their name in DuckDB
-ESTIMATED = (
-    f"SELECT day, which, approx_count_distinct(text) FILTER (WHERE s = 1) FROM {TEXTS} GROUP BY ALL"
+FEW_TEXTS_TABLE = "few_texts"  # their name in DuckDB
+ESTIMATE_QUERY = (
+    "SELECT day, which, approx_count_distinct(text) FILTER (WHERE s = 1) "
+    f"FROM {FEW_TEXTS_TABLE} GROUP BY ALL"
 )
 
 
@@ -65,8 +67,8 @@ def chosen_auditor(
     lake_session: Session, contract: Contract, files: Sequence[StagedFile]
 ) -> Auditor:
     """The auditor of files of a table, as `[audit]` says. By `auto` the engine counts where it
-    computes on other machines and the files are large (in a bucket: a `FETCHED`th of that): on
-    this one it takes as much CPU as DuckDB, and Spark five times as much.
+    computes on other machines and the files are large (in a bucket: a `BUCKET_READ_COST`th of
+    that): on this one it takes as much CPU as DuckDB, and Spark five times as much.
 
     Raises SettingsError for `engine = "engine"` where only DuckDB can judge the table.
     """
@@ -149,7 +151,7 @@ def _are_large(lake_session: Session, files: Iterable[StagedFile]) -> bool:
         sum(f.size for f in files),
         audit_of(lake_session.lake.settings).engine_from_mib << 20,
     )
-    return size >= least or (size >= least // FETCHED and lake_session.is_at_bucket())
+    return size >= least or (size >= least // BUCKET_READ_COST and lake_session.is_at_bucket())
 
 
 def _obstacle_to_engine(contract: Contract, place: str) -> str:
@@ -286,8 +288,10 @@ def _frequent_texts(
         if few:
             day = quoted_column(counter.contract.day_column)
             columns = [c if c in few else None for c in described]
-            duckdb.register(TEXTS, _text_counts(hashed, day, columns))
-            estimates = {(on, place): n for on, place, n in duckdb.execute(ESTIMATED).fetchall()}
+            duckdb.register(FEW_TEXTS_TABLE, _text_counts(hashed, day, columns))
+            estimates = {
+                (on, place): n for on, place, n in duckdb.execute(ESTIMATE_QUERY).fetchall()
+            }
         counted: dict[str, dict[date | None, tuple[int, int]]] = {}
         for place, (column, of_days) in enumerate(counter.counted_texts(figures).items()):
             counted[column] = {}
@@ -295,7 +299,9 @@ def _frequent_texts(
                 has_texts = on is not None and n > 0
                 texts = estimates.get((on, place), FEW_TEXTS + 1) if has_texts else 0
                 counted[column][on] = n, texts
-        return frequent_texts(duckdb, lambda _: f"SELECT day, which, text, n FROM {TEXTS}", counted)
+        return frequent_texts(
+            duckdb, lambda _: f"SELECT day, which, text, n FROM {FEW_TEXTS_TABLE}", counted
+        )
 
 
 def _text_counts(hashed: "DataFrame", day: str, columns: Sequence[str | None]) -> "pa.Table":

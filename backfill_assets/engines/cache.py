@@ -71,8 +71,8 @@ _SETS: Mapping[str, tuple[tuple[str, ...], tuple[str, ...]]] = {
 _OF_DELTA = (FILES_COORDINATE,), _SHIPPED_WITH_SPARK
 _ERROR_WORDS = ("not found", "refused", "rror")  # in lines of Ivy's output
 # Of pip and requests; `ssl` itself reads SSL_CERT_FILE.
-BUNDLES = ("PIP_CERT", "REQUESTS_CA_BUNDLE")
-PASSWORD = "changeit"  # noqa: S105 - Java's documented default: the store holds public certificates only
+BUNDLE_VARIABLES = ("PIP_CERT", "REQUESTS_CA_BUNDLE")
+STORE_PASSWORD = "changeit"  # noqa: S105 - Java's documented default: the store holds public certificates only
 
 
 def cache_folder() -> Path:
@@ -316,7 +316,7 @@ def write_trust_store(folder: Path) -> Path | None:
     import ssl
 
     context = ssl.create_default_context()
-    for name in BUNDLES:
+    for name in BUNDLE_VARIABLES:
         bundle = os.environ.get(name, "")
         if bundle and Path(bundle).is_file():
             context.load_verify_locations(bundle)
@@ -333,7 +333,7 @@ def write_trust_store(folder: Path) -> Path | None:
         body += struct.pack(">I", len(certificate)) + certificate
     # JKS ends with a SHA-1 over the password, this salt, which all JKS files share, and the body.
     salt = b"Mighty Aphrodite"
-    digest = hashlib.sha1(PASSWORD.encode("utf-16-be") + salt + body).digest()  # noqa: S324
+    digest = hashlib.sha1(STORE_PASSWORD.encode("utf-16-be") + salt + body).digest()  # noqa: S324
     store = folder / "cacerts"
     store.write_bytes(body + digest)
     return store

@@ -45,7 +45,7 @@ _OURS_ON_ONE_MACHINE = (
 )
 COMPILED_FROM_ROWS = 100_000
 IN_TASKS_FROM_ROWS = 20_000
-TRUE = ("true", "1", "yes", "on", "y")  # as delta-rs reads the environment
+TRUE_WORDS = ("true", "1", "yes", "on", "y")  # as delta-rs reads the environment
 # Local files without a `chmod` program for each file and folder, as Hadoop's own class starts: a
 # twentieth of the CPU of a long range. The server's umask gives the kernel the same rights. Its jar
 # is fetched with Delta's (`cache`).
@@ -217,7 +217,7 @@ class S3Address:
         the endpoint there has it, too; here, as for Hadoop and DuckDB, it has not."""
         endpoint = environ.get("AWS_ENDPOINT_URL_S3") or environ.get("AWS_ENDPOINT_URL") or ""
         region = environ.get("AWS_REGION") or environ.get("AWS_DEFAULT_REGION") or ""
-        by_host = environ.get("AWS_VIRTUAL_HOSTED_STYLE_REQUEST", "").lower() in TRUE
+        by_host = environ.get("AWS_VIRTUAL_HOSTED_STYLE_REQUEST", "").lower() in TRUE_WORDS
         if by_host:
             bucket = address.partition("://")[2].partition("/")[0]
             endpoint = endpoint.replace(f"://{bucket}.", "://", 1)

@@ -27,7 +27,7 @@ from backfill_assets.kernel.place.port import Place
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
-HERE = (
+COMPUTE_HERE_ADVICE = (
     "Return the rows as an Arrow table (`frame.toArrow()`), or give the server the lake's folder "
     "under the same path"
 )
@@ -42,7 +42,7 @@ JAVA_OF_THEIRS = (
 
 # What our own tables are computed by; rows that an asset computes are its own matter. Each: values,
 # and why.
-NEEDED = {
+NEEDED_CONFS = {
     "spark.sql.session.timeZone": (
         ("UTC", "Etc/UTC", "GMT", "Z", "+00:00"),
         "days end at midnight of UTC",
@@ -55,7 +55,7 @@ NEEDED = {
     ),
     "spark.sql.parquet.outputTimestampType": (("TIMESTAMP_MICROS",), "readers of Delta expect it"),
 }
-DELTA = (
+DELTA_ADVICE = (
     'Make the session with .config("spark.sql.extensions", '
     '"io.delta.sql.DeltaSparkSessionExtension"), '
     '.config("spark.sql.catalog.spark_catalog", '
@@ -129,7 +129,7 @@ def refuse_unfit(session: "SparkSession") -> None:
     """Raise SettingsError that names every configuration by which the session would give our tables
     other rows."""
     wrong = {}
-    for key, (values, why) in NEEDED.items():
+    for key, (values, why) in NEEDED_CONFS.items():
         if (value := session.conf.get(key)) not in values:
             wrong[key] = f"{key} is {value} ({why})"
     if not wrong and not _ranks_nulls_last(session):
@@ -142,7 +142,7 @@ def refuse_unfit(session: "SparkSession") -> None:
             "this one",
         )
     if wrong:
-        made = "".join(f'.config("{key}", "{NEEDED[key][0][0]}")' for key in wrong)
+        made = "".join(f'.config("{key}", "{NEEDED_CONFS[key][0][0]}")' for key in wrong)
         raise SettingsError(
             "the project's Spark session",
             "; ".join(wrong.values()),
@@ -181,7 +181,7 @@ def delta_frame(session: "SparkSession", table: str, version: int) -> "DataFrame
             "its files alone do not give its rows, and the Spark session has "
             "no reader of Delta tables",
             "It was not read",
-            DELTA,
+            DELTA_ADVICE,
         ) from error
     return frame
 
@@ -218,7 +218,7 @@ def write_parquet(
             f"of {counted:,} rows that its session wrote, {found:,} are here: its machines have "
             "folders of their own",
             "Nothing was published",
-            HERE,
+            COMPUTE_HERE_ADVICE,
         )
     return paths
 
@@ -240,7 +240,7 @@ def refuse_unseen_folder(session: "SparkSession", folder: Path) -> None:
             f"the folder {folder}",
             f"the server of the Spark session does not see it ({reason})",
             "Nothing was written",
-            HERE,
+            COMPUTE_HERE_ADVICE,
         )
 
 

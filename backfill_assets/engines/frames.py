@@ -21,12 +21,14 @@ PYTHON = frozenset(
         "common_inline_user_defined_table_function",
     ]
 )
-TAKE = "take days and times from the chunk or from columns"
-SEED = "choose by a hash of the key and a seed that is a parameter, such as xxhash64(key, 7)"
-SQL = "write it with Spark's own functions"
-SAMPLE = "sample"
-SECONDS = "unix_timestamp"  # reads the clock where it has no argument
-UNDECIDED_KINDS = PYTHON | {SAMPLE}  # of relations and expressions
+CLOCK_ADVICE = "take days and times from the chunk or from columns"
+CHANCE_ADVICE = (
+    "choose by a hash of the key and a seed that is a parameter, such as xxhash64(key, 7)"
+)
+PYTHON_ADVICE = "write it with Spark's own functions"
+SAMPLE_RELATION = "sample"
+UNIX_TIMESTAMP = "unix_timestamp"  # reads the clock where it has no argument
+UNDECIDED_KINDS = PYTHON | {SAMPLE_RELATION}  # of relations and expressions
 
 
 def undecided_names(frame: Any, inputs: Mapping[str, Any]) -> dict[str, str]:
@@ -79,7 +81,7 @@ def _undecided_names_in(message: Any) -> Iterator[str]:
         yield from {message.WhichOneof("expr_type")} & UNDECIDED_KINDS
     elif kind == "UnresolvedFunction":
         name = message.function_name.lower()
-        is_of_argument = name == SECONDS and message.arguments
+        is_of_argument = name == UNIX_TIMESTAMP and message.arguments
         if name in UNDECIDED and not is_of_argument:
             yield name
     elif kind == "SQL":
@@ -107,14 +109,14 @@ def _undecided_sql_words(text: str) -> Iterator[str]:
         if is_word or _is_undecided_call(name, after):
             yield name
         elif kind == "TABLE_SAMPLE":
-            yield SAMPLE
+            yield SAMPLE_RELATION
 
 
 def _is_undecided_call(name: str, after: Sequence[str]) -> bool:
     """Whether a name and the next two tokens call a function that no row decides."""
     if name not in UNDECIDED:
         return False
-    if name == SECONDS:
+    if name == UNIX_TIMESTAMP:
         return after == ["(", ")"]
     return after[:1] == ["("]
 
@@ -122,12 +124,12 @@ def _is_undecided_call(name: str, after: Sequence[str]) -> bool:
 def _reason_and_advice(name: str) -> tuple[str, str]:
     """The name with its reason, and what to write instead."""
     if name in PYTHON:
-        return f"`{name}` runs Python on rows", SQL
-    if name in CLOCK | {SECONDS}:
-        return f"`{name}()` reads the clock", TAKE
-    if name in CHANCE | {SAMPLE}:
+        return f"`{name}` runs Python on rows", PYTHON_ADVICE
+    if name in CLOCK | {UNIX_TIMESTAMP}:
+        return f"`{name}()` reads the clock", CLOCK_ADVICE
+    if name in CHANCE | {SAMPLE_RELATION}:
         return (
             f"`{name}()` is chance, with a seed too: it depends on how rows are spread over tasks",
-            SEED,
+            CHANCE_ADVICE,
         )
-    return f"`{name}()` depends on where and by whom rows are computed", TAKE
+    return f"`{name}()` depends on where and by whom rows are computed", CLOCK_ADVICE

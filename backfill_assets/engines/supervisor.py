@@ -28,7 +28,8 @@ from backfill_assets.kernel.core.errors import SettingsError
 from backfill_assets.kernel.core.ownership import open_unless_link, remove_rights, user_name
 from backfill_assets.kernel.place.processes import Process
 
-FOLDER, RECORD = ".server", "endpoint.json"
+SERVER_FOLDER = ".server"
+RECORD_FILE = "endpoint.json"
 # A connect on the loopback takes microseconds, more only on a stalled machine.
 _ANSWER_TIMEOUT_SECONDS = 2.0
 POLL_SECONDS = 0.25
@@ -92,7 +93,7 @@ class ServerFolder:
     @classmethod
     def of(cls, lake: Path) -> "ServerFolder":
         """The state folder of `lake`; touches nothing."""
-        return cls(lake.resolve() / FOLDER)
+        return cls(lake.resolve() / SERVER_FOLDER)
 
     @property
     def log(self) -> Path:
@@ -137,7 +138,7 @@ class ServerFolder:
         server to use)."""
         try:
             with os.fdopen(
-                open_unless_link(self.folder / RECORD, os.O_RDONLY), encoding="utf-8"
+                open_unless_link(self.folder / RECORD_FILE, os.O_RDONLY), encoding="utf-8"
             ) as file:
                 if os.fstat(file.fileno()).st_uid != os.geteuid():
                     return None
@@ -148,11 +149,11 @@ class ServerFolder:
 
     def write_record(self, record: Record) -> None:
         """Publish `record`."""
-        self.write_private(self.folder / RECORD, json.dumps(asdict(record)))
+        self.write_private(self.folder / RECORD_FILE, json.dumps(asdict(record)))
 
     def remove_record(self) -> None:
         """Forget the server."""
-        (self.folder / RECORD).unlink(missing_ok=True)
+        (self.folder / RECORD_FILE).unlink(missing_ok=True)
 
     def open_in_use(self) -> int:
         """A file descriptor for the clients' lock; the caller closes it."""

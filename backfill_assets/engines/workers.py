@@ -22,12 +22,12 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
 # Rows by which machines name themselves: more than an engine has cores, each of which is a task.
-ASKED = 1 << 12
+ASKED_ROWS = 1 << 12
 HOST = "coalesce(try_reflect('java.net.InetAddress', 'getLocalHost'), 'a machine')"
 PROCESS = "coalesce(try_reflect('java.lang.ProcessHandle', 'current'), 'unknown')"
 WORKER = f"concat({HOST}, ' process ', {PROCESS})"
-UNNAMED = "'a machine that the engine does not name'"
-SAID = 200  # characters of what a task said, in an error
+UNNAMED_MACHINE = "'a machine that the engine does not name'"
+MOST_SAID_CHARS = 200  # characters of what a task said, in an error
 _LOST_TASK = re.compile(r"\(TID \d+\) \(([^)]+)\)")
 GIVE_FOLDER = (
     "Give each machine of the engine the lake's folder under the same path (one file system, "
@@ -115,12 +115,12 @@ def refuse_blind_workers(
         found = list(_found_worker_names(place, name))
     finally:
         place.delete_below(name)
-    if len(found) == ASKED:
+    if len(found) == ASKED_ROWS:
         return
     raise SettingsError(
         f"the engine that writes to {place.uri()}",
         f"its worker {blind_workers(writing, found)} sees another folder under this path: "
-        f"of {ASKED:,} rows that its machines wrote there, {len(found):,} are here",
+        f"of {ASKED_ROWS:,} rows that its machines wrote there, {len(found):,} are here",
         "Nothing was published",
         GIVE_FOLDER,
     )
@@ -165,7 +165,9 @@ def _task_message(error: BaseException) -> str:
     text = str(error)
     found = _LOST_TASK.search(text)
     said = text[found.end() :].removeprefix(": ") if found else text
-    return shortened_text(printable_text(scrub_secrets(said.strip().partition("\n")[0])), SAID)
+    return shortened_text(
+        printable_text(scrub_secrets(said.strip().partition("\n")[0])), MOST_SAID_CHARS
+    )
 
 
 def _write_worker_names(session: "SparkSession", address: str) -> set[str]:
@@ -173,9 +175,9 @@ def _write_worker_names(session: "SparkSession", address: str) -> set[str]:
     the engine collects them meanwhile: none where it collects nothing."""
     from pyspark.errors import PySparkException, UnsupportedOperationException
 
-    frame = session.range(0, ASKED).selectExpr(f"{UNNAMED} AS worker")
+    frame = session.range(0, ASKED_ROWS).selectExpr(f"{UNNAMED_MACHINE} AS worker")
     try:
-        named = session.range(0, ASKED).selectExpr(f"{WORKER} AS worker")
+        named = session.range(0, ASKED_ROWS).selectExpr(f"{WORKER} AS worker")
         _ = named.columns  # analysed now, where a client of a server would wait
         frame = named
     except PySparkException:  # an engine that forbids calling Java, or has none

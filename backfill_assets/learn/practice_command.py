@@ -132,7 +132,7 @@ def _line_reader() -> Callable[[], str]:
     return read
 
 
-FOLDER = Path(__file__).parent.parent / "guides"
+GUIDES_FOLDER = Path(__file__).parent.parent / "guides"
 FIRST = (  # the order in which a newcomer reads them; all others follow by name
     "first-lake",
     "own-files",
@@ -153,7 +153,7 @@ FIRST = (  # the order in which a newcomer reads them; all others follow by name
 
 def guide_files() -> dict[str, Path]:
     """Return the file of every guide by its name, `FIRST` first."""
-    files = {path.stem: path for path in sorted(FOLDER.glob("*.md"))}
+    files = {path.stem: path for path in sorted(GUIDES_FOLDER.glob("*.md"))}
     first = [name for name in FIRST if name in files]
     return {name: files[name] for name in dict.fromkeys((*first, *files))}
 

@@ -13,13 +13,13 @@ from backfill_assets.kernel.place.choice import place_at
 from backfill_assets.kernel.tables.home import Lake
 from backfill_assets.kernel.write.model import Pipeline
 
-FOLDER = ".attention"
+ATTENTION_FOLDER = ".attention"
 
 
 def keep_alarms(root: Path, instance: str, sensor: str, alarms: Mapping[str, str]) -> None:
     """Keep the alarms (name: text) of a sensor in the lake at `root`; without alarms, remove its
     file."""
-    lake, name = place_at(root), f"{FOLDER}/{instance} {sensor}.json"
+    lake, name = place_at(root), f"{ATTENTION_FOLDER}/{instance} {sensor}.json"
     if not alarms:
         lake.delete(name)
     elif lake.read_json(name) != alarms:
@@ -29,8 +29,8 @@ def keep_alarms(root: Path, instance: str, sensor: str, alarms: Mapping[str, str
 def sensor_alarms(root: Path) -> list[str]:
     """Return the alarms that sensors keep in the lake at `root`, a line each."""
     lake = place_at(root)
-    names = (n for n in lake.names(FOLDER) if n.endswith(".json"))
-    found = [lake.read_json(f"{FOLDER}/{name}") for name in sorted(names)]
+    names = (n for n in lake.names(ATTENTION_FOLDER) if n.endswith(".json"))
+    found = [lake.read_json(f"{ATTENTION_FOLDER}/{name}") for name in sorted(names)]
     return sorted({*(line for alarms in found for line in map(str, alarms.values()))})
 
 

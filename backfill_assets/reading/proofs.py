@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 PROOFS = "proofs.json"
 
 
-KEPT = 1000  # proofs, some 200 bytes each; two a day are more than a year
+MOST_KEPT_PROOFS = 1000  # proofs, some 200 bytes each; two a day are more than a year
 
 
 EQUAL, DIFFERS, PASSED_OVER, NOT_COMPUTED = "equal", "differs", "passed over", "not computed"
@@ -100,7 +100,7 @@ def proof_lines(lake: Lake, pipeline: Pipeline) -> Iterable[str]:
 
 def keep_proofs(lake: Lake, found: list[Proof]) -> None:
     """Add proofs to the history."""
-    kept = [*recorded_proofs(lake), *found][-KEPT:]
+    kept = [*recorded_proofs(lake), *found][-MOST_KEPT_PROOFS:]
     lake.place.write_json(f"{RECONCILED}/{PROOFS}", {"proofs": json_of(kept)})
 
 

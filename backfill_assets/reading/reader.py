@@ -41,7 +41,7 @@ from backfill_assets.reading.moments import Moment, errors_of_files
 if TYPE_CHECKING:
     from duckdb import DuckDBPyConnection, DuckDBPyRelation
 
-NOTHING = "Nothing was read"
+NOTHING_WAS_READ = "Nothing was read"
 SHOWN_RANGES = 5
 WHOLE_NUMBERS = {"BIGINT": "Int64", "INT": "Int32"}  # pandas's own, which hold NULL
 
@@ -110,7 +110,7 @@ class Readable:
             raise BackfillError(
                 "Polars",
                 "it is not installed",
-                NOTHING,
+                NOTHING_WAS_READ,
                 "Run `pip install polars`, or ask for arrow()",
             ) from None
         return polars.from_arrow(self._arrow_table(self.pinned()))
@@ -119,7 +119,7 @@ class Readable:
         """Return an unordered DuckDB relation that reads when used; of `connection`, or of an
         engine of its own."""
         pinned = self.pinned()
-        with errors_of_files(pinned.contract, NOTHING):
+        with errors_of_files(pinned.contract, NOTHING_WAS_READ):
             return (connection or new_engine(self.lake.root)).sql(pinned.query)
 
     def spark(self, session: Any = None) -> Any:
@@ -136,7 +136,7 @@ class Readable:
         order = ", ".join(
             quoted_name(c) for c in dict.fromkeys((contract.day_column, *contract.key))
         )
-        with errors_of_files(contract, NOTHING), new_engine(self.lake.root) as engine:
+        with errors_of_files(contract, NOTHING_WAS_READ), new_engine(self.lake.root) as engine:
             return engine.sql(f"{pinned.query} ORDER BY {order}").to_arrow_table()
 
 
@@ -162,7 +162,7 @@ class LakeReader:
 
     def table(self, name: str) -> "TableReader":
         """Return a table with all its days; raises BackfillError for an unknown name."""
-        contract = self.pipeline.contract(name, NOTHING)
+        contract = self.pipeline.contract(name, NOTHING_WAS_READ)
         return TableReader(
             self.lake,
             self.pipeline,
@@ -255,7 +255,10 @@ class TableReader(Readable):
         contract = self.contract
         if pinned.version is None or not exists_at(pinned.version):
             raise BackfillError(
-                f"the table {contract.name}", "it was never made", NOTHING, "Make days of it first"
+                f"the table {contract.name}",
+                "it was never made",
+                NOTHING_WAS_READ,
+                "Make days of it first",
             )
         day_column, days = contract.day_column, sorted(pinned.days)
         return read_frame(session, self.lake, contract.name, pinned.version, day_column, days)
@@ -271,7 +274,7 @@ def instant_of(time: datetime | str | None) -> datetime | None:
         raise BackfillError(
             f"the time {str(time)[:40]!r}",
             "it is not of the form 2024-03-31T12:00:00Z",
-            NOTHING,
+            NOTHING_WAS_READ,
             "Write it so",
         ) from None
     return moment.replace(tzinfo=UTC) if moment.tzinfo is None else moment
@@ -300,7 +303,7 @@ class SnapshotReader:
             raise BackfillError(
                 f"the snapshot {self.snapshot.name!r}",
                 f"it keeps no table {name[:100]!r}",
-                NOTHING,
+                NOTHING_WAS_READ,
                 f"Choose one of {', '.join(self.tables)}",
             )
         return KeptTableReader(self.lake, self.snapshot.name, self.snapshot.tables[name])
@@ -332,7 +335,7 @@ class KeptTableReader(Readable):
             raise BackfillError(
                 f"the snapshot {self.name!r}",
                 f"of {contract.name} it keeps no {lacking[0]}",
-                NOTHING,
+                NOTHING_WAS_READ,
                 f"Ask for days of {', '.join(map(str, known))}",
             )
         folders = {f"{contract.day_column}={d}" for d in days}
@@ -351,7 +354,7 @@ class KeptTableReader(Readable):
             raise BackfillError(
                 f"the snapshot {self.name!r}",
                 f"{contract.name} is not laid out by its day",
-                NOTHING,
+                NOTHING_WAS_READ,
                 "Ask for arrow(), and make a frame of that",
             )
         columns = tuple((c.name, c.type.lower()) for c in contract.columns)

@@ -32,7 +32,7 @@ from backfill_assets.kernel.tables.table_places import (
 
 FILES = {SNAPSHOTS: SNAPSHOT_FILE, CANDIDATES: CANDIDATE_FILE}
 MAKING = "being made"
-MARK = f'{{"{UNFINISHED}"'.encode()  # begins the file of a folder that does not count
+UNFINISHED_PREFIX = f'{{"{UNFINISHED}"'.encode()  # begins the file of a folder that does not count
 
 
 @dataclass(frozen=True)
@@ -73,7 +73,7 @@ class WholeFolders:
         place = self._place_of(name)
         try:
             with place.open(self.file) as opened:
-                return opened.read(len(MARK)) != MARK
+                return opened.read(len(UNFINISHED_PREFIX)) != UNFINISHED_PREFIX
         except Gone:
             return False
 

@@ -50,7 +50,7 @@ from backfill_assets.reading.settings import ControlSettings, controls_of
 from backfill_assets.reading.sql import known_tables, own_engine
 from backfill_assets.reconcile.reconcile_sides import (
     LAKE,
-    NOTHING,
+    NOTHING_WAS_DONE,
     Side,
     open_side,
     refuse_lacking_columns,
@@ -167,7 +167,7 @@ def reconcile(lake: Lake, pipeline: Pipeline, request: ReconcileRequest) -> Reco
             raise BackfillError(
                 "the reconciliation",
                 f"neither {left.name} nor {right.name} has rows (of these days)",
-                NOTHING,
+                NOTHING_WAS_DONE,
                 "Name sides that hold rows",
             )
         return report
@@ -207,7 +207,7 @@ def _side_matching(
         raise BackfillError(
             "the reconciliation",
             "it is to compare days, and no column gives a row's day",
-            NOTHING,
+            NOTHING_WAS_DONE,
             "Name it with --day-column",
         )
     names = compared_columns(engine, types, key, request.columns, request.ignore)
@@ -226,7 +226,7 @@ def _matching_key(contract: Contract | None, request: ReconcileRequest) -> tuple
         raise BackfillError(
             "the reconciliation",
             "no key is known: neither side is a table of a lake",
-            NOTHING,
+            NOTHING_WAS_DONE,
             "Name the columns that identify a row: --key a,b",
         )
     return tuple(dict.fromkeys((contract.day_column, *contract.key)))

@@ -43,7 +43,7 @@ FILES = re.compile(r"\.(parquet|csv|csv\.gz|tsv|txt)$")
 
 LAKE = "lake:"
 WRITE, SNAPSHOT = "write:", "snapshot:"
-NOTHING = "Nothing was done"
+NOTHING_WAS_DONE = "Nothing was done"
 ALL = "all"
 CORRECT = "Correct the query; DuckDB answers it, over tables of the lake and files"
 FORMS = (
@@ -342,7 +342,7 @@ def refuse_lacking_columns(
 
 
 def _unreadable_side_error(side: str, culprit: str, fix: str) -> BackfillError:
-    return BackfillError(f"the side {side}", culprit, NOTHING, fix)
+    return BackfillError(f"the side {side}", culprit, NOTHING_WAS_DONE, fix)
 
 
 def data_files_at(place: str) -> list[str]:

@@ -69,7 +69,7 @@ def judge_checklist(lake: Lake, pipeline: Pipeline) -> tuple[Item, ...]:
     return tuple(items)
 
 
-class Answer(NamedTuple):
+class ItemAnswer(NamedTuple):
     """What was found of one item."""
 
     holds: bool
@@ -77,7 +77,7 @@ class Answer(NamedTuple):
     fix: str  # what would mend it; not shown where it holds
 
 
-# `plans.plan_items`: yields the name of each item with its parts as of `Answer`.
+# `plans.plan_items`: yields the name of each item with its parts as of `ItemAnswer`.
 PlanItems = Callable[[Lake, Pipeline], Iterable[tuple[str, tuple[bool, str, str]]]]
 CountShares = Callable[..., Sequence[Any]]  # `plans.skew.key_shares`
 
@@ -87,7 +87,7 @@ def _item_of(about: str, name: str, answer: tuple[bool, str, str]) -> Item:
     return Item(about, name, holds, evidence, "" if holds else fix)
 
 
-def _judge_reruns(seen: _LakeState) -> Answer:
+def _judge_reruns(seen: _LakeState) -> ItemAnswer:
     """A rerun of the same inputs, code and settings gives the same rows: at least one proof shows
     it, and neither a proof nor a receipt refutes it."""
     wrong = []
@@ -104,10 +104,10 @@ def _judge_reruns(seen: _LakeState) -> Answer:
         evidence = f"{equal} day(s) of tables were computed again and came out equal"
     else:
         evidence = "no day was computed again"
-    return Answer(equal > 0 and not wrong, evidence, "backfill-assets prove --random 3")
+    return ItemAnswer(equal > 0 and not wrong, evidence, "backfill-assets prove --random 3")
 
 
-def _judge_atomicity(seen: _LakeState) -> Answer:
+def _judge_atomicity(seen: _LakeState) -> ItemAnswer:
     """Every day is one commit of this package, and no switch of several tables stopped halfway."""
     days, foreign, wrong = 0, list[str](), list[str]()
     for name, table in seen.states.view.tables.items():
@@ -122,10 +122,10 @@ def _judge_atomicity(seen: _LakeState) -> Answer:
         f"all {days} days of tables are files of one commit with a receipt; no switch of tables "
         "stopped halfway"
     )
-    return Answer(days > 0 and not wrong, evidence, "backfill-assets catch-up")
+    return ItemAnswer(days > 0 and not wrong, evidence, "backfill-assets catch-up")
 
 
-def _judge_load_path(seen: _LakeState) -> Answer:
+def _judge_load_path(seen: _LakeState) -> ItemAnswer:
     """Daily loads, late data and backfills are the same function: the newest receipts carry one
     code per table."""
     outdated = _days_of_other_code(seen)
@@ -139,7 +139,7 @@ def _judge_load_path(seen: _LakeState) -> Answer:
     fix = "backfill-assets catch-up"
     if outdated:
         fix = f"backfill-assets plan --from DAY --to DAY --tables {','.join(outdated)}"
-    return Answer(bool(runs) and not wrong, evidence, fix)
+    return ItemAnswer(bool(runs) and not wrong, evidence, fix)
 
 
 def _commits_by_reason(seen: _LakeState) -> Counter[str]:
@@ -168,7 +168,7 @@ def _days_of_other_code(seen: _LakeState) -> dict[str, int]:
     return counted
 
 
-def _judge_event_time(seen: _LakeState) -> Answer:
+def _judge_event_time(seen: _LakeState) -> ItemAnswer:
     """Late rows reach the day they happened on: no day is stale, however late its rows came."""
     fix = "backfill-assets catch-up"
     share = seen.lake.settings.lateness.watermark_share
@@ -178,12 +178,12 @@ def _judge_event_time(seen: _LakeState) -> Answer:
     try:
         late = lateness_of_states(seen.lake, seen.states, LatenessScope(share=share), utc_now())
     except BackfillError:
-        return Answer(False, "nothing is loaded", fix)
+        return ItemAnswer(False, "nothing is loaded", fix)
     evidence = "; ".join(wrong[:3]) or (
         f"{late.late:,} of {late.rows:,} rows came a day or more late; the days that they change "
         "are made again"
     )
-    return Answer(not wrong, evidence, fix)
+    return ItemAnswer(not wrong, evidence, fix)
 
 
 def _stale_days(seen: _LakeState) -> Iterator[tuple[str, list[date]]]:
@@ -195,7 +195,7 @@ def _stale_days(seen: _LakeState) -> Iterator[tuple[str, list[date]]]:
             yield name, stale
 
 
-def _judge_duplicates(seen: _LakeState) -> Answer:
+def _judge_duplicates(seen: _LakeState) -> ItemAnswer:
     """Every landed row is accounted for, no hash decides which row of a key wins, and no key is
     current twice."""
     view = seen.states.view
@@ -203,14 +203,14 @@ def _judge_duplicates(seen: _LakeState) -> Answer:
     if wrong := sum(landed.wrong.values()):
         spans = ", ".join(map(str, contiguous_ranges(landed.wrong)))
         evidence = f"{wrong:,} landed row(s) are in no table: {spans}"
-        return Answer(False, evidence, "backfill-assets doctor")
+        return ItemAnswer(False, evidence, "backfill-assets doctor")
     if undecided := sum(_undecided_keys(seen, source) for source in view.sources.values()):
         evidence = (
             f"{undecided:,} keys came on one day in several files, with other content and one "
             f"version_ts: a hash decides which counts (of the newest {NEWEST_DAYS} days)"
         )
         fix = "name version_ts or seq in select: backfill-assets guide own-files"
-        return Answer(False, evidence, fix)
+        return ItemAnswer(False, evidence, fix)
     versions = _tables_of_versions(seen)
     twice = _tables_with_repeated_keys(seen, versions)
     if twice:
@@ -219,14 +219,14 @@ def _judge_duplicates(seen: _LakeState) -> Answer:
             lines.append(f"{rows:,} row(s) of {name} repeat a key that is current")
         named = ",".join(twice)
         fix = f"backfill-assets backfill --force --tables {named} --from DAY --to DAY"
-        return Answer(False, "; ".join(lines), fix)
+        return ItemAnswer(False, "; ".join(lines), fix)
     found = sum((repeats_of(seen.lake, seen.states, s) for s in view.sources.values()), Repeats())
     evidence = (
         f"of {landed.rows:,} landed rows {landed.duplicates:,} came twice under one delivery "
         f"number, and of the other {found}; each key is current once in "
         f"{', '.join(versions) or 'no table'}"
     )
-    return Answer(landed.rows > 0 and bool(versions), evidence, "backfill-assets doctor")
+    return ItemAnswer(landed.rows > 0 and bool(versions), evidence, "backfill-assets doctor")
 
 
 def _tables_of_versions(seen: _LakeState) -> list[str]:
@@ -288,16 +288,18 @@ def _undecided_keys(seen: _LakeState, source: Source) -> int:
     return sum(batch.columns[0][0].as_py() for batch in batches)
 
 
-def _judge_skew(seen: _LakeState) -> Answer:
+def _judge_skew(seen: _LakeState) -> ItemAnswer:
     """The most frequent key of each table that others group or join is known, and bounded."""
     keyed = sorted({read.table for read in _keyed_inputs(seen)})
     if not keyed:
         evidence = "no input says by which columns a table groups or joins it"
-        return Answer(False, evidence, "name them (`by` of an input): backfill-assets guide skew")
+        return ItemAnswer(
+            False, evidence, "name them (`by` of an input): backfill-assets guide skew"
+        )
     shares = _shares_of_keys(seen)
     if not shares:
         fix = f"backfill-assets plan --force --from DAY --to DAY --tables {','.join(keyed)}"
-        return Answer(False, "no receipt counted a greatest key", fix)
+        return ItemAnswer(False, "no receipt counted a greatest key", fix)
     beyond, unbounded = list[str](), list[str]()
     for share in shares:
         if share.bound is None:
@@ -308,7 +310,7 @@ def _judge_skew(seen: _LakeState) -> Answer:
     evidence = "; ".join(beyond or map(str, shares[:2]))
     table = min(unbounded, default=shares[0].table)
     fix = f"set [gates.tables.{table}] max_key_share in lake.toml"
-    return Answer(not beyond and not unbounded, evidence, fix)
+    return ItemAnswer(not beyond and not unbounded, evidence, fix)
 
 
 def _keyed_inputs(seen: _LakeState) -> list[Input]:
@@ -330,7 +332,7 @@ def _shares_of_keys(seen: _LakeState) -> Sequence[Any]:
     return count_shares(seen.lake, seen.states, reads)
 
 
-LOAD_JUDGES: dict[str, Callable[[_LakeState], Answer]] = {
+LOAD_JUDGES: dict[str, Callable[[_LakeState], ItemAnswer]] = {
     "a rerun changes nothing": _judge_reruns,
     "a load is seen whole or not at all": _judge_atomicity,
     "one load path": _judge_load_path,

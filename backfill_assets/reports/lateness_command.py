@@ -31,7 +31,7 @@ from backfill_assets.reports.plots import lateness_figures
 WORST_DAYS = 10  # what fits beside the other tables; --json and the page have every day
 SHOWN_LOOK_BACKS = (1, 2, 3, 7, 14, 30, 60, 90)
 DAY_S = ONE_DAY.total_seconds()
-NOTHING = "No upsert, so there is nothing to measure."
+NO_UPSERT = "No upsert, so there is nothing to measure."
 LATE = (
     "Lateness is when a row arrived minus when its event happened. A row is late if it arrived on "
     "a later day (UTC) "
@@ -100,7 +100,7 @@ def _head_lines(report: LatenessReport) -> list[str]:
         frontier = f"frontier: {report.frontier:%Y-%m-%d %H:%M} UTC"
     first = f"{_measured_upserts(report)}; {number_text(report.deletes)} deletes apart"
     if report.overall is None:
-        return [first, frontier, NOTHING]
+        return [first, frontier, NO_UPSERT]
     shown = ", ".join(
         f"{name} {duration_text(days)}" for name, days in report.overall.in_days().items()
     )

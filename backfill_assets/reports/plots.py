@@ -189,11 +189,14 @@ def _draw_drift(axes: "Axes", found: Sequence["ColumnDrift"]) -> None:
     """Draw the index of each day against the days before as a line, the bound, and a dot for each
     day that is off."""
     compared = [drift for drift in found if drift.trailing is not None]
-    axes.plot([d.day for d in compared], [d.trailing for d in compared], color=ACCENT, lw=1.0)
+    days: list[Any] = [drift.day for drift in compared]
+    indexes: list[Any] = [drift.trailing for drift in compared]
+    axes.plot(days, indexes, color=ACCENT, lw=1.0)
     axes.axhline(LARGE_DRIFT, color=SECOND, lw=0.9, ls=":")
     off = [drift for drift in found if drift.excess]
     heights = [max(d.trailing or 0.0, d.before or 0.0) for d in off]
-    axes.plot([d.day for d in off], heights, "o", color=SECOND, ms=4, clip_on=False)
+    off_days: list[Any] = [drift.day for drift in off]
+    axes.plot(off_days, heights, "o", color=SECOND, ms=4, clip_on=False)
     axes.set_title("population stability index", loc="left", color=MUTED)
     _label_months(axes)
 

@@ -81,7 +81,7 @@ def audit(**options: Any) -> Output:
     shown: Part = partial(remark, "No write is like that.")
     if rows:
         shown = _newest_writes(rows)
-    files = {
+    files: dict[str, Callable[[Path], None]] = {
         "html": partial(write_page, page=page),
         "parquet": partial(_write_parquet, found=found),
     }

@@ -288,9 +288,9 @@ def _writes_section(report: LakeReport) -> PageSection:
     rows = []
     for w in report.writes[:MOST_WRITES]:
         days = f"{inclusive_range(w.days[0].start, w.days[-1].last)} ({sum(map(len, w.days))})"
-        table = f"{w.table} v{w.version}"
+        commit = f"{w.table} v{w.version}"
         rows.append(
-            (w.at, table, days, w.rows, w.reason, w.note, _seconds_text(w.seconds), w.run_id[:8])
+            (w.at, commit, days, w.rows, w.reason, w.note, _seconds_text(w.seconds), w.run_id[:8])
         )
     lines = []
     if len(report.writes) > len(rows):

@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from backfill_assets.buckets.copy_lake import AT_ONCE, MARK, copy_lake
+from backfill_assets.buckets.copy_lake import AT_ONCE, UNFINISHED_COPY_FILE, copy_lake
 from backfill_assets.candidates.snapshots import SnapshotRequest, create_snapshot
 from backfill_assets.kernel.core.addresses import local_root
 from backfill_assets.kernel.core.errors import BackfillError
@@ -55,7 +55,7 @@ def made(tmp_path: Path) -> Planned:
 def files(root: Path) -> dict[str, str]:
     """The digest of each file that a copy has."""
     found = {p.relative_to(root).as_posix(): p for p in root.rglob("*") if p.is_file()}
-    gone = (".locks/", ".runs/", ".dagster/", ".venv/", ".staging/", MARK)
+    gone = (".locks/", ".runs/", ".dagster/", ".venv/", ".staging/", UNFINISHED_COPY_FILE)
     candidates = {n: n.split("/", 2)[-1] if n.startswith(".candidates/") else n for n in found}
     kept = {
         n: p
@@ -75,7 +75,7 @@ def test_a_copy_has_every_byte_of_the_lake_and_nothing_of_the_machine(
         ".dagster",
         ".runs",
         ".venv",
-        MARK,
+        UNFINISHED_COPY_FILE,
     } == set()
     assert (copied.files, copied.copied) == (len(files(made.root)), len(files(made.root)) - 1)
     assert (tmp_path / "copy" / FORGOTTEN / "key").stat().st_mode & 0o077 == 0, (
@@ -137,13 +137,13 @@ def test_a_copy_that_was_killed_when_it_held_all_is_finished_and_keeps_what_was_
     made: Planned, tmp_path: Path
 ) -> None:
     copy_lake(made.lake, tmp_path / "copy")
-    (tmp_path / "copy" / MARK).write_text(json.dumps({"from": str(made.root)}))
+    (tmp_path / "copy" / UNFINISHED_COPY_FILE).write_text(json.dumps({"from": str(made.root)}))
     again = Planned.reopened(tmp_path / "copy")
     again.write("features", {3: 8})
     now = files(tmp_path / "copy")
     assert copy_lake(made.lake, tmp_path / "copy").copied == 0
     assert files(tmp_path / "copy") == now
-    assert not (tmp_path / "copy" / MARK).exists()
+    assert not (tmp_path / "copy" / UNFINISHED_COPY_FILE).exists()
 
 
 def test_one_command_at_a_time_copies_to_a_target(made: Planned, tmp_path: Path) -> None:
@@ -232,7 +232,7 @@ def begun(made: Planned, target: Path) -> Path:
     """A folder that says of itself that a copy of the lake begins there, as this command leaves
     one."""
     target.mkdir(mode=0o755)
-    (target / MARK).write_text(json.dumps({"from": str(made.root)}))
+    (target / UNFINISHED_COPY_FILE).write_text(json.dumps({"from": str(made.root)}))
     return target
 
 

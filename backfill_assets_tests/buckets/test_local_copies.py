@@ -110,7 +110,7 @@ def test_copies_that_were_used_longest_ago_go_when_there_are_too_many_bytes(
     few = LocalCopies(local.folder, most_bytes=12)
     few.trim()
     assert local.found("a"), "it looks once in ten minutes"
-    os.utime(Path(local.folder, local_copies.TRIMMED), (0, 0))
+    os.utime(Path(local.folder, local_copies.LAST_TRIM_FILE), (0, 0))
     few.trim()
     assert [name for name in ("a", "b", "c", "d", "used") if local.found(name)] == ["a", "used"]
 

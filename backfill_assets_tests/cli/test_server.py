@@ -21,7 +21,7 @@ from websockets.typing import Subprotocol
 from backfill_assets.cli.server import guard_pages, private_folder
 from backfill_assets.engines.processes import processes_in
 from backfill_assets.engines.server import SERVER_PROGRAMS
-from backfill_assets.engines.supervisor import RECORD, Record, ServerFolder
+from backfill_assets.engines.supervisor import RECORD_FILE, Record, ServerFolder
 from backfill_assets.kernel.place.processes import Process
 from backfill_assets_tests.browser.site import Served, served
 from backfill_assets_tests.cli.typed import read, run
@@ -96,7 +96,7 @@ def test_a_record_that_names_a_process_of_this_user_ends_it_only_if_it_is_a_serv
         folder.write_record(Record(process, process, door.getsockname()[1], "", {"spark": "4.2"}))
         with monkeypatch.context() as patch:
             if forged == "of another user":
-                give_away(folder.folder / RECORD, patch)
+                give_away(folder.folder / RECORD_FILE, patch)
             run("server", "stop", "--force", "--lake", tmp_path)
         assert process.is_alive()
         running.kill()

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from backfill_assets.compare.recompute import (
-    UNNAMED,
+    UNNAMED_INPUTS,
     SessionOnOwnServer,
     _lost_input,
     _view_at_heads,
@@ -50,7 +50,7 @@ def test_a_day_whose_receipt_does_not_say_how_its_rows_came_about_is_passed_over
     made.names_inputs = False
     made.write("features", {2: 5, 3: 5})
     asked = asked_of(made, tmp_path, 4)
-    assert {d.passed_over for d in recompute_days(asked).days} == {UNNAMED}
+    assert {d.passed_over for d in recompute_days(asked).days} == {UNNAMED_INPUTS}
     other = replace(made.pipeline, codes=dict.fromkeys(made.pipeline.codes, Codes("new", "new")))
     told = recompute_days(replace(asked, known=KnownStates(made.lake, other))).days
     why = "it was made with other code or settings"

@@ -133,7 +133,7 @@ def their_session() -> Any:
     from pyspark.sql import SparkSession
 
     made = SparkSession.builder.remote(os.environ[THEIR_SERVER])
-    for name, (values, _) in foreign.NEEDED.items():
+    for name, (values, _) in foreign.NEEDED_CONFS.items():
         made = made.config(name, values[0])
     return made.create()
 

@@ -13,7 +13,7 @@ from pyspark.sql.utils import is_remote
 
 from backfill_assets.engines.confs import EngineSettings
 from backfill_assets.engines.foreign import (
-    NEEDED,
+    NEEDED_CONFS,
     delta_frame,
     refuse_unfit,
     refuse_unseen_folder,
@@ -90,7 +90,7 @@ class Session:
     sparkContext: Any = None
 
     def __init__(self, **changed: str) -> None:
-        fit = {key: values[0] for key, (values, _) in NEEDED.items()}
+        fit = {key: values[0] for key, (values, _) in NEEDED_CONFS.items()}
         self.conf = fit | {f"spark.sql.{key}": value for key, value in changed.items()}
 
     def createDataFrame(self) -> None: ...

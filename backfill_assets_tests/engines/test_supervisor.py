@@ -14,7 +14,7 @@ from pathlib import Path
 import pytest
 
 from backfill_assets.engines.supervisor import (
-    RECORD,
+    RECORD_FILE,
     Record,
     ServerFolder,
     ServerRequest,
@@ -129,7 +129,7 @@ def test_folders_and_records_of_another_user_are_not_used(
     state: ServerFolder, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     state.write_record(MINE)
-    give_away(state.folder / RECORD, monkeypatch)
+    give_away(state.folder / RECORD_FILE, monkeypatch)
     assert state.record() is None
     give_away(state.folder, monkeypatch)
     with pytest.raises(SettingsError, match="whose server it is"):
