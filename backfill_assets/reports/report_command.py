@@ -142,7 +142,10 @@ def report() -> Output:
 
     values = {gauge.name: gauge.values for gauge in every}
     document = {**vars(lake_report), "dagster": {"runs": runs}, "metrics": values}
-    files = {"html": write_report, "prometheus": partial(write_metrics, gauges=every)}
+    files: dict[str, Callable[[Path], None]] = {
+        "html": write_report,
+        "prometheus": partial(write_metrics, gauges=every),
+    }
     return Output(document, [section], files=files)
 
 
