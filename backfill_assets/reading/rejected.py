@@ -306,21 +306,24 @@ def _unusable_of_source(lake: Lake, days: Collection[date] | None, read_rows: bo
     counted_rows, refused_files = _bad_rows_of_files(live, days)
     # A day that is not loaded is known by its files only, one that is by its load, which also finds
     # repeated numbers.
-    rows = sum(max(loaded.get(day, 0), counted.get(day, 0)) for day in {*loaded, *counted})
-    reasons = {
-        f"{printable_text(path_with_source(path, lake.source))}: {printable_text(why)}": 1
-        for path, why in sorted(refused.items())
-    }
-    if loaded and read_rows:
-        whole = {why[:REASON_CHARS] for why in refused.values()}
-        newest = newest_reasons(lake, (ledger, view.version), loaded)
-        reasons.update({printable_text(r.text): r.rows for r in newest if r.text not in whole})
-    where = ledger
-    if not view.exists:
-        where = f"{source_table_name(FILES.name, lake.source)} WHERE bad_rows > 0"
-    late = _days_with_rows(
-        lake.store.view(source_table_name(TOO_LATE, lake.source), QUARANTINE.day_column)
-    )
+    rows = 0
+    for day in {*loaded_rows, *counted_rows}:
+        rows += max(loaded_rows.get(day, 0), counted_rows.get(day, 0))
+    reasons = {}
+    for path, why in sorted(refused_files.items()):
+        file = printable_text(path_with_source(path, lake.source))
+        reasons[f"{file}: {printable_text(why)}"] = 1
+    if loaded_rows and read_rows:
+        # The quarantine holds a row for each refused file, too, with its reason cut.
+        of_whole_files = {why[:REASON_CHARS] for why in refused_files.values()}
+        newest = newest_reasons(lake, (ledger, view.version), loaded_rows)
+        for reason in newest:
+            if reason.text not in of_whole_files:
+                reasons[printable_text(reason.text)] = reason.rows
+    where = f"{source_table_name(FILES.name, lake.source)} WHERE bad_rows > 0"
+    if view.exists:
+        where = ledger
+    too_late = lake.store.view(source_table_name(TOO_LATE, lake.source), QUARANTINE.day_column)
     is_fruitless = rows > 0 and _gives_no_usable_row(lake, live)
     return Unusable(
         rows=rows,
