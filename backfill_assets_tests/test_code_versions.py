@@ -121,7 +121,7 @@ DECIDES_NO_ROW = {
     "kernel.write.session",
 }
 PINNED = {
-    "raw 1": "cc8f63032590f5739e6461c559852a3e",
+    "raw 1": "7a9001d0460fccf75b348ed3f0f9035d",
     "staging 2": "5ba6cbecd3b2517e9788b2cdd61baace",
     "staging of a table 1": "66eba71cf1686f07727a96e02090a3ef",
     "features 1": "367237eb257d0040e5e3659003b292f5",
