@@ -90,9 +90,10 @@ class RebuildIOManager(dg.IOManager):
 
 def _no_handover_error(context: dg.OutputContext, obj: object) -> dg.Failure:
     """The error of a step that no `lake_asset` made."""
-    step = f"op {context.step_key}"
     if context.has_asset_key:
         step = f"asset {context.asset_key.to_user_string()}"
+    else:
+        step = f"op {context.step_key}"
     return dg.Failure(
         f"the {step} returned a {type(obj).__name__}; only assets made by `lake_asset` can be "
         "stored in a lake. Nothing was written. Return None, or give it an IO manager of its own "
