@@ -17,6 +17,7 @@ from backfill_assets.assets.declared import declared_tables
 from backfill_assets.cli.common import (
     TEXT,
     caller_overrides,
+    good_days_tags,
     json_and_lake,
     keep_good_option,
     say_unusable,
@@ -38,7 +39,6 @@ from backfill_assets.kernel.core.frontier import is_as_of_lowered
 from backfill_assets.kernel.core.plans import Work, forced_tables
 from backfill_assets.kernel.core.states import States
 from backfill_assets.kernel.core.texts import known_names_advice
-from backfill_assets.kernel.core.write_mode import good_days_tags
 from backfill_assets.kernel.tables.home import Lake, refuse_unwritable, unwritable_folder
 from backfill_assets.kernel.tables.versions import record_versions
 from backfill_assets.kernel.write.derived import refuse_unbuildable

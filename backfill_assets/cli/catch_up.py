@@ -19,6 +19,7 @@ from backfill_assets.cli.backfill import draw_outcomes, run_work, say_warnings
 from backfill_assets.cli.common import (
     TEXT,
     days_options,
+    good_days_tags,
     json_and_lake,
     keep_good_option,
     named_lake,
@@ -44,7 +45,6 @@ from backfill_assets.kernel.core.errors import (
 from backfill_assets.kernel.core.needs import Needs, rebuild_needs, request_identities, run_requests
 from backfill_assets.kernel.core.plans import Work
 from backfill_assets.kernel.core.states import States
-from backfill_assets.kernel.core.write_mode import good_days_tags
 from backfill_assets.kernel.tables.home import Lake, unwritable_folder
 from backfill_assets.kernel.tables.versions import record_versions
 from backfill_assets.kernel.write.known import KnownStates

@@ -31,6 +31,7 @@ from backfill_assets.kernel.core.receipts import Provenance
 from backfill_assets.kernel.core.records import json_of
 from backfill_assets.kernel.core.rooms import offered_function
 from backfill_assets.kernel.core.texts import printable_text
+from backfill_assets.kernel.core.write_mode import OnBadDays, WriteMode
 from backfill_assets.kernel.tables.home import Lake, open_lake
 from backfill_assets.pipeline.chosen import chosen_pipeline
 
@@ -155,6 +156,11 @@ def some_days_options(command: Callable[..., None]) -> Callable[..., None]:
 keep_good_option = click.option(
     "--keep-good-days", is_flag=True, help="Write the days that pass though others are refused."
 )
+
+
+def good_days_tags(asked: bool) -> dict[str, str]:
+    """The tags of a run for which keeping good days was asked, or not."""
+    return WriteMode(on_bad_days=OnBadDays.KEEP_GOOD if asked else None).tags
 
 
 def days_options(

@@ -12,6 +12,7 @@ from click.testing import CliRunner
 from backfill_assets.cli.common import (
     SPAN,
     days_options,
+    good_days_tags,
     lake_option,
     lake_root,
     print_json,
@@ -72,6 +73,10 @@ def test_days_that_are_none_half_a_range_and_two_of_them_are_wrong_usage(
 
 
 @pytest.mark.whole_house
+def test_a_run_has_a_tag_about_bad_days_only_where_keeping_good_ones_was_asked() -> None:
+    assert (good_days_tags(True), good_days_tags(False)) == ({"on_bad_days": "keep_good"}, {})
+
+
 def test_every_command_spells_a_range_of_days_alike() -> None:
     """All but `export`, whose --to is a place."""
     spelled = {}

@@ -23,8 +23,8 @@ from backfill_assets.dagster.adapter.metadata import (
     markdown_table,
     table_metadata,
 )
+from backfill_assets.dagster.adapter.printed_commands import commands_with_lake
 from backfill_assets.dagster.adapter.step_write import StepWrite
-from backfill_assets.kernel.core.commands import commands_with_lake
 from backfill_assets.kernel.core.contracts import Contract
 from backfill_assets.kernel.core.errors import (
     BackfillError,

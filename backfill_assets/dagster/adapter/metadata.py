@@ -17,15 +17,16 @@ import dagster as dg
 
 from backfill_assets.dagster.adapter.context import PLAIN, Naming
 from backfill_assets.dagster.adapter.dagster_private import newest_materializations
-from backfill_assets.kernel.core.commands import command_with_lake, show_command
+from backfill_assets.dagster.adapter.printed_commands import command_with_lake
+from backfill_assets.kernel.core.commands import show_command
 from backfill_assets.kernel.core.contracts import Column, Contract
 from backfill_assets.kernel.core.days import contiguous_ranges, parse_day, ranges_text
 from backfill_assets.kernel.core.ledgers import QUARANTINE
 from backfill_assets.kernel.core.ownership import BY
 from backfill_assets.kernel.core.plans import CHUNK_TAG, PLAN_TAG
 from backfill_assets.kernel.core.profiles import Finding
-from backfill_assets.kernel.core.receipts import DayEntry, Provenance
-from backfill_assets.kernel.core.states import States, state_after_write
+from backfill_assets.kernel.core.receipts import Built, DayEntry, Provenance
+from backfill_assets.kernel.core.states import State, States
 from backfill_assets.kernel.core.view import TableView
 from backfill_assets.kernel.tables.data_files import day_bytes
 from backfill_assets.kernel.tables.home import Lake
@@ -122,11 +123,21 @@ def entry_metadata(entry: DayEntry, version: int) -> dict[str, Any]:
     """A receipt of a day under the names in Dagster; its state is as of the write."""
     return {
         ROWS: entry.rows,
-        STATE: state_after_write(entry.built).value,
+        STATE: _state_after_write(entry.built).value,
         VERSION: str(version),  # a text: as a number it would be one plot more
         FINGERPRINT: entry.fingerprint,
         INPUT_DIGEST: entry.input_digest,
     }
+
+
+def _state_after_write(built: Built) -> State:
+    """The state that a write of this kind leaves: complete -> fresh, merged -> outdated, others by
+    their name."""
+    if built is Built.COMPLETE:
+        return State.FRESH
+    if built is Built.MERGED:
+        return State.OUTDATED
+    return State(built.value)
 
 
 def data_version(entry: DayEntry) -> str:

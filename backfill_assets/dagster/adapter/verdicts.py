@@ -22,7 +22,8 @@ import dagster as dg
 from backfill_assets.dagster.adapter.context import PLAIN, Naming
 from backfill_assets.dagster.adapter.dagster_private import newest_evaluation, newest_target
 from backfill_assets.dagster.adapter.metadata import markdown_table
-from backfill_assets.kernel.core.commands import commands_with_lake, mending_advice, show_command
+from backfill_assets.dagster.adapter.printed_commands import commands_with_lake
+from backfill_assets.kernel.core.commands import mending_advice, show_command
 from backfill_assets.kernel.core.contracts import Contract
 from backfill_assets.kernel.core.days import contiguous_ranges, parse_span, ranges_text
 from backfill_assets.kernel.core.digests import digest_of

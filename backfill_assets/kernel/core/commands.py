@@ -1,23 +1,16 @@
-"""Commands as errors, checks and Dagster's pages print them: each can be run as it is printed,
-wherever one stands.
+"""Commands as errors, checks and Dagster's pages print them: the words of a command that looks at
+a day, or makes days again.
 
-Lives here: the words of a command that looks at a day or makes days again, and the lake that it
-names. Does not live here: running commands (`cli`), and when an error gives which advice.
+Not here: the lake that a command names where one stands elsewhere
+(`dagster.adapter.printed_commands`), running commands (`cli`), and when an error gives which
+advice.
 """
 
-import re
-import shlex
 from collections.abc import Collection
 from datetime import date
-from pathlib import Path
 
-from backfill_assets.kernel.core.addresses import address_of
 from backfill_assets.kernel.core.contracts import Contract
 from backfill_assets.kernel.core.days import contiguous_ranges, days_text
-from backfill_assets.kernel.core.process import LAKE_OPTION, lake_folder
-
-# in backquotes, and about a lake: the other commands have no such option
-PRINTED = re.compile(r"`(backfill-assets (?!(?:guide|settings|copy-lake)\b)[^`]+)`")
 
 
 def show_command(table: str, day: date) -> str:
@@ -59,16 +52,3 @@ def materializing_advice(asset: str, days: Collection[date]) -> str:
     """The same for an asset that Dagster alone can run, with the days as its dialog takes them."""
     spans = ", ".join(str(span).replace("..", "...") for span in contiguous_ranges(days))
     return f"materialize the asset {asset} for {spans}"
-
-
-def commands_with_lake(text: str, root: Path) -> str:
-    """A text in which every command in backquotes names the lake in the folder `root`; where
-    commands find that lake by themselves, the text as it is."""
-    return PRINTED.sub(lambda found: f"`{command_with_lake(found[1], root)}`", text)
-
-
-def command_with_lake(command: str, root: Path) -> str:
-    """A command that names the lake in the folder `root`, as `commands_with_lake` does."""
-    if LAKE_OPTION in command or lake_folder() == root:
-        return command
-    return f"{command} {LAKE_OPTION} {shlex.quote(address_of(root))}"

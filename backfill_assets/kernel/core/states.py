@@ -53,16 +53,6 @@ class Codes:
         return self.has_code_of(receipt) and self.has_settings_of(receipt)
 
 
-def state_after_write(built: Built) -> State:
-    """The state that a write of this kind leaves: complete -> fresh, merged -> outdated, others by
-    their name."""
-    if built is Built.COMPLETE:
-        return State.FRESH
-    if built is Built.MERGED:
-        return State.OUTDATED
-    return State(built.value)
-
-
 class States:
     """The states of a view's days. `codes` are today's digests per table (a table it lacks is never
     outdated)."""

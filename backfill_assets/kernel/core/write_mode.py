@@ -106,8 +106,3 @@ def _parse_bad_days(asked: str) -> OnBadDays | None:
 OVERWRITE = WriteMode()
 MERGE = WriteMode(keeps_standing_rows=True)
 MERGE_KEEPING = WriteMode(keeps_standing_rows=True, keeps_removed_rows=True)
-
-
-def good_days_tags(asked: bool) -> dict[str, str]:
-    """The tags of a run for which keeping good days was asked, or not."""
-    return WriteMode(on_bad_days=OnBadDays.KEEP_GOOD if asked else None).tags

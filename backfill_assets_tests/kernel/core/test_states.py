@@ -11,7 +11,7 @@ import pytest
 
 from backfill_assets.kernel.core.days import midnight
 from backfill_assets.kernel.core.receipts import Built, DayEntry
-from backfill_assets.kernel.core.states import Codes, State, States, state_after_write
+from backfill_assets.kernel.core.states import Codes, State, States
 from backfill_assets.kernel.core.write_mode import MERGE
 from backfill_assets_tests.builders import CODE, CONTRACTS, Story, day, loaded
 
@@ -215,16 +215,6 @@ def test_what_is_known_at_a_cut_follows_the_rows_that_a_merge_kept() -> None:
     before = story.state("features_as_known", day(5))
     story.rewrite("staging", day(5), built=Built.MERGED)
     assert (before, story.state("features_as_known", day(5))) == (State.FRESH, State.STALE)
-
-
-def test_a_day_is_shown_in_the_state_in_which_it_was_written() -> None:
-    assert [state_after_write(b).value for b in Built] == [
-        "fresh",
-        "incomplete",
-        "pending",
-        "held",
-        "outdated",
-    ]
 
 
 DAYS = {"entity": "STRING", "arrival_date": "DATE", "event_date": "DATE"}

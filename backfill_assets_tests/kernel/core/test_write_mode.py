@@ -13,7 +13,6 @@ from backfill_assets.kernel.core.write_mode import (
     OVERWRITE,
     OnBadDays,
     WriteMode,
-    good_days_tags,
 )
 
 MODES = [
@@ -41,7 +40,6 @@ def test_the_texts_in_receipts_and_tags_are_those_of_every_release() -> None:
         "merge",
         "merge, removed rows kept",
     ]
-    assert (good_days_tags(True), good_days_tags(False)) == ({"on_bad_days": "keep_good"}, {})
 
 
 def test_a_merged_day_is_settled_for_a_merge_alone_and_any_other_for_every_mode() -> None:
