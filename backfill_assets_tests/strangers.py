@@ -1,6 +1,7 @@
 """Files of another user, for tests: really another's where the tests run as root, else by what this
 process takes for its own user.
-Here: making them. Not here: what becomes of them (`kernel.core.test_ownership`)."""
+Here: making them. Not here: what becomes of them (`kernel.core.test_ownership`,
+`engines.test_cache`)."""
 
 import os
 from pathlib import Path

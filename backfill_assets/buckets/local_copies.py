@@ -23,8 +23,13 @@ from pathlib import Path
 
 from backfill_assets.buckets.store_errors import lost_request_error
 from backfill_assets.kernel.core.addresses import STATE_VARIABLE
-from backfill_assets.kernel.core.errors import TransientError
-from backfill_assets.kernel.core.ownership import close_own_folder, make_closed_folder
+from backfill_assets.kernel.core.errors import SettingsError, TransientError
+from backfill_assets.kernel.core.ownership import (
+    foreign_owners,
+    make_closed_folder,
+    remove_rights,
+    user_name,
+)
 
 PREPARED, COPIES = "prepared", "copies"
 MOST_BYTES = 20 << 30  # of copies; those that were used last stay
@@ -51,7 +56,7 @@ class LocalCopies:
     def _closed_folder(self) -> Path:
         """The folder, closed to others. Raises SettingsError where it is another user's: what lies
         there is his."""
-        close_own_folder(folder := Path(self.folder), STATE_VARIABLE)
+        _close_own_folder(folder := Path(self.folder))
         return folder
 
     def prepared(self, name: str) -> Path:
@@ -230,3 +235,22 @@ def _file_status(path: str) -> os.stat_result | None:
 def _files_below(folder: Path) -> Iterator[str]:
     for path, _, names in os.walk(folder):
         yield from (f"{path}/{name}" for name in names)
+
+
+def _close_own_folder(folder: Path) -> None:
+    """Close a folder of this user to everybody else. Raises SettingsError where it, or a link at
+    its place, belongs to another user, who may have put files there. Raises nothing where there is
+    none."""
+    try:
+        status = folder.stat()
+    except (FileNotFoundError, NotADirectoryError):
+        return
+    for owner in foreign_owners(folder):
+        raise SettingsError(
+            f"the folder {folder}",
+            f"it belongs to {user_name(owner)}, and you are {user_name(os.geteuid())}",
+            "Nothing was taken from it and nothing was put there",
+            f"Name a folder of your own in ${STATE_VARIABLE}",
+        )
+    if status.st_mode & (stat.S_IRWXG | stat.S_IRWXO):
+        remove_rights(folder.resolve(), stat.S_IRWXG | stat.S_IRWXO)

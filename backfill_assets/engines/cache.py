@@ -7,7 +7,9 @@ without pins are used only where the setting `trust_jars` names their digest.
 
 import hashlib
 import os
+import shlex
 import shutil
+import stat
 import struct
 import subprocess
 import tempfile
@@ -19,8 +21,8 @@ from pathlib import Path
 from filelock import FileLock
 
 from backfill_assets.engines.jar_pins import PINS, S3A
-from backfill_assets.kernel.core.errors import BackfillError, unusable_file_error
-from backfill_assets.kernel.core.ownership import refuse_shared_cache
+from backfill_assets.kernel.core.errors import BackfillError, SettingsError, unusable_file_error
+from backfill_assets.kernel.core.ownership import foreign_owners, other_writers, user_name
 
 CACHE_VARIABLE = "BACKFILL_ASSETS_CACHE"
 SCALA = "2.13"
@@ -85,8 +87,39 @@ def cache_folder() -> Path:
     standard = (Path(base) if base else Path.home() / ".cache") / "backfill-assets"
     named = Path(chosen).expanduser() if chosen else standard
     folder = named.resolve()  # the owner of a link may lead it elsewhere
-    refuse_shared_cache(folder, CACHE_VARIABLE)
+    refuse_shared_cache(folder)
     return folder
+
+
+def refuse_shared_cache(cache: Path) -> None:
+    """Raise SettingsError where somebody else could put programs into the folder `cache`: where it,
+    or a folder above, belongs to another user or may be written by others."""
+    cache = cache.resolve()
+    for folder in (cache, *cache.parents):
+        why = _fault_of_folder(folder, is_cache=folder == cache)
+        if why:
+            raise SettingsError(
+                f"the cache {cache}",
+                f"{folder} {why}, and what lies there is run as you",
+                "Nothing was taken from it and nothing was put there",
+                f"Name a folder of your own in ${CACHE_VARIABLE}, or see that it is yours and "
+                f"closed to others: chmod go-w {shlex.quote(str(folder))}",
+            )
+
+
+def _fault_of_folder(folder: Path, *, is_cache: bool) -> str:
+    """Why others could put files into the cache by this folder, it or one above it; "" if none
+    could. In a sticky folder above it (such as /tmp) nobody can replace what is another's."""
+    if not folder.exists():
+        return ""
+    status = folder.stat()
+    is_sticky = bool(status.st_mode & stat.S_ISVTX)
+    others = other_writers(status) if is_cache or not is_sticky else ""
+    if others:
+        return f"may be written by {others}"
+    for owner in foreign_owners(folder):
+        return f"belongs to {user_name(owner)}"
+    return ""
 
 
 @cache

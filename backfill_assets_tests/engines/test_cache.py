@@ -2,6 +2,7 @@
 Not here: fetching (`test_session`) and a real proxy."""
 
 import hashlib
+import os
 import shutil
 from collections.abc import Sequence
 from pathlib import Path
@@ -17,10 +18,12 @@ from backfill_assets.engines.cache import (
     jars_digest,
     jars_folder,
     present_jars,
+    refuse_shared_cache,
     refuse_unpinned_jars,
 )
 from backfill_assets.engines.jar_pins import PINS
 from backfill_assets.kernel.core.errors import BackfillError, SettingsError
+from backfill_assets_tests.strangers import STRANGER, give_away
 
 NAME = "io.delta_delta-storage-4.4.0.jar"
 NO_JAVA = Path("no java is needed")
@@ -116,3 +119,60 @@ def test_a_cache_where_others_may_put_jars_is_not_used(
     for use in (cache_folder, present_jars, lambda: delta_jars(Path("java"), ())):
         with pytest.raises(SettingsError, match=f"the cache {tmp_path}"):
             use()
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="only root can make a file that is root's")
+def test_what_is_roots_may_be_anybodys_cache(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    tmp_path.chmod(0o755)
+    monkeypatch.setattr(os, "geteuid", lambda: STRANGER)
+    refuse_shared_cache(tmp_path)
+
+
+def test_a_cache_open_to_others_or_of_another_user_is_refused(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    cache = tmp_path / "cache"
+    cache.mkdir(0o700)
+    refuse_shared_cache(cache)
+    for mode in (0o777, 0o1777, 0o702):
+        cache.chmod(mode)
+        with pytest.raises(
+            SettingsError,
+            match=rf"the cache {cache}: {cache} may be written by everyone.*\${CACHE_VARIABLE}",
+        ):
+            refuse_shared_cache(cache)
+    cache.chmod(0o700)
+    give_away(tmp_path, monkeypatch)
+    with pytest.raises(SettingsError, match="belongs to"):
+        refuse_shared_cache(tmp_path / "cache")
+
+
+def test_a_cache_below_a_folder_open_to_all_is_refused_unless_that_keeps_owners_apart(
+    tmp_path: Path,
+) -> None:
+    for made in (False, True):
+        above, cache = tmp_path / "above", tmp_path / "above" / "cache"
+        cache.mkdir(parents=True, exist_ok=True) if made else above.mkdir()
+        above.chmod(0o777)
+        with pytest.raises(SettingsError, match=f"{above} may be written by everyone"):
+            refuse_shared_cache(cache)
+        above.chmod(0o1777)  # as that of temporary files
+        refuse_shared_cache(cache)
+
+
+def test_a_cache_that_another_group_may_write_is_refused_and_one_of_the_users_own_group_is_not(
+    tmp_path: Path,
+) -> None:
+    cache = tmp_path / "cache"
+    cache.mkdir()
+    cache.chmod(0o775)
+    if os.geteuid() == 0:
+        refuse_shared_cache(cache)
+        os.chown(cache, -1, STRANGER)
+    elif cache.stat().st_gid == os.geteuid():
+        refuse_shared_cache(cache)
+        return
+    with pytest.raises(SettingsError, match="may be written by the group"):
+        refuse_shared_cache(cache)

@@ -1,8 +1,7 @@
-"""The user of this process, and which owners' files in a lake's folder or the cache it may run as
-programs.
+"""The user of this process, and which owners' files in a lake's folder it may run as programs.
 
-Not here: the permissions of a lake's files (`kernel.tables.home`). Root may own them everywhere:
-root can do anything.
+Not here: the same of the cache of jars (`engines.cache`), and the permissions of a lake's files
+(`kernel.tables.home`). Root may own them everywhere: root can do anything.
 """
 
 import grp
@@ -56,7 +55,7 @@ def refuse_foreign_lake(lake: Path, programs: Iterable[Path] = ()) -> None:
             raise _untrusted_program_error(
                 lake, f"{path} belongs to {theirs}, and you are {user}", fix
             )
-        writers = _other_writers(path.stat()) if path.exists() else ""
+        writers = other_writers(path.stat()) if path.exists() else ""
         if writers:
             fix = f"Close it to others: chmod go-w {shlex.quote(str(path))}"
             raise _untrusted_program_error(lake, f"{path} may be written by {writers}", fix)
@@ -99,39 +98,7 @@ def foreign_owners(path: Path) -> set[int]:
     return found - {os.geteuid(), _ROOT}
 
 
-def refuse_shared_cache(cache: Path, variable: str) -> None:
-    """Raise SettingsError where somebody else could put programs into the folder `cache`: where it,
-    or a folder above, belongs to another user or may be written by others. `variable` names another
-    place for it."""
-    cache = cache.resolve()
-    for folder in (cache, *cache.parents):
-        why = _fault_of_folder(folder, is_cache=folder == cache)
-        if why:
-            raise SettingsError(
-                f"the cache {cache}",
-                f"{folder} {why}, and what lies there is run as you",
-                "Nothing was taken from it and nothing was put there",
-                f"Name a folder of your own in ${variable}, or see that it is yours and closed to "
-                f"others: chmod go-w {shlex.quote(str(folder))}",
-            )
-
-
-def _fault_of_folder(folder: Path, *, is_cache: bool) -> str:
-    """Why others could put files into the cache by this folder, it or one above it; "" if none
-    could. In a sticky folder above it (such as /tmp) nobody can replace what is another's."""
-    if not folder.exists():
-        return ""
-    status = folder.stat()
-    is_sticky = bool(status.st_mode & stat.S_ISVTX)
-    others = _other_writers(status) if is_cache or not is_sticky else ""
-    if others:
-        return f"may be written by {others}"
-    if status.st_uid not in (os.geteuid(), _ROOT):
-        return f"belongs to {user_name(status.st_uid)}"
-    return ""
-
-
-def _other_writers(status: os.stat_result) -> str:
+def other_writers(status: os.stat_result) -> str:
     """Who else may write there; empty if nobody."""
     if status.st_mode & stat.S_IWOTH:
         return "everyone"
@@ -179,25 +146,6 @@ def make_closed_folder(folder: Path, umask: int) -> None:
     """Make a folder without the permissions in `umask`, whatever this process's own umask is, and
     the folders above it where they lack. Leaves one that exists as it is."""
     folder.mkdir(mode=0o777 & ~umask, parents=True, exist_ok=True)
-
-
-def close_own_folder(folder: Path, variable: str) -> None:
-    """Close a folder of this user to everybody else. Raises SettingsError where it, or a link at
-    its place, belongs to another user, who may have put files there; `variable` names another place
-    for it. Raises nothing where there is none."""
-    try:
-        status = folder.stat()
-    except (FileNotFoundError, NotADirectoryError):
-        return
-    for owner in foreign_owners(folder):
-        raise SettingsError(
-            f"the folder {folder}",
-            f"it belongs to {user_name(owner)}, and you are {user_name(os.geteuid())}",
-            "Nothing was taken from it and nothing was put there",
-            f"Name a folder of your own in ${variable}",
-        )
-    if status.st_mode & (stat.S_IRWXG | stat.S_IRWXO):
-        remove_rights(folder.resolve(), stat.S_IRWXG | stat.S_IRWXO)
 
 
 def whoami() -> str:

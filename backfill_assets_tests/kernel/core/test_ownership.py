@@ -1,8 +1,8 @@
-"""Whose lakes and caches are taken: this user's, root's, and those that this user has named; links
-are not followed.
+"""Whose lakes are taken: this user's, root's, and those that this user has named; links are not
+followed.
 
 Tested here: `kernel.core.ownership`. Not tested here: the doors that ask it
-(`kernel.tables.test_home`, `cli.test_server`).
+(`kernel.tables.test_home`, `cli.test_server`), and whose caches are taken (`engines.test_cache`).
 """
 
 import grp
@@ -20,11 +20,12 @@ from backfill_assets.kernel.core.ownership import (
     TRUSTED_VARIABLE,
     open_unless_link,
     refuse_foreign_lake,
-    refuse_shared_cache,
     remove_rights,
     whoami,
 )
 from backfill_assets_tests.strangers import STRANGER, give_away
+
+MODES = (0o777, 0o1777, 0o702)  # others may write
 
 
 @pytest.fixture
@@ -103,64 +104,10 @@ def test_settings_behind_a_link_are_their_owners(
 
 
 @pytest.mark.skipif(os.geteuid() != 0, reason="only root can make a file that is root's")
-def test_what_is_roots_may_be_anybodys_lake_and_cache(
-    lake: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_what_is_roots_may_be_anybodys_lake(lake: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     lake.chmod(0o755)
     monkeypatch.setattr(os, "geteuid", lambda: STRANGER)
     refuse_foreign_lake(lake)
-    refuse_shared_cache(lake, "THE_CACHE")
-
-
-MODES = (0o777, 0o1777, 0o702)
-
-
-def test_a_cache_open_to_others_or_of_another_user_is_refused(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    cache = tmp_path / "cache"
-    cache.mkdir(0o700)
-    refuse_shared_cache(cache, "THE_CACHE")
-    for mode in MODES:
-        cache.chmod(mode)
-        with pytest.raises(
-            SettingsError,
-            match=rf"the cache {cache}: {cache} may be written by everyone.*\$THE_CACHE",
-        ):
-            refuse_shared_cache(cache, "THE_CACHE")
-    cache.chmod(0o700)
-    give_away(tmp_path, monkeypatch)
-    with pytest.raises(SettingsError, match="belongs to"):
-        refuse_shared_cache(tmp_path / "cache", "THE_CACHE")
-
-
-def test_a_cache_below_a_folder_open_to_all_is_refused_unless_that_keeps_owners_apart(
-    tmp_path: Path,
-) -> None:
-    for made in (False, True):
-        above, cache = tmp_path / "above", tmp_path / "above" / "cache"
-        cache.mkdir(parents=True, exist_ok=True) if made else above.mkdir()
-        above.chmod(0o777)
-        with pytest.raises(SettingsError, match=f"{above} may be written by everyone"):
-            refuse_shared_cache(cache, "THE_CACHE")
-        above.chmod(0o1777)  # as that of temporary files
-        refuse_shared_cache(cache, "THE_CACHE")
-
-
-def test_a_cache_that_another_group_may_write_is_refused_and_one_of_the_users_own_group_is_not(
-    tmp_path: Path,
-) -> None:
-    cache = tmp_path / "cache"
-    cache.mkdir()
-    cache.chmod(0o775)
-    if os.geteuid() == 0:
-        refuse_shared_cache(cache, "THE_CACHE")
-        os.chown(cache, -1, STRANGER)
-    elif cache.stat().st_gid == os.geteuid():
-        refuse_shared_cache(cache, "THE_CACHE")
-        return
-    with pytest.raises(SettingsError, match="may be written by the group"):
-        refuse_shared_cache(cache, "THE_CACHE")
 
 
 def test_neither_rights_nor_files_are_touched_through_a_link(tmp_path: Path) -> None:
