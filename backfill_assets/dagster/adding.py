@@ -7,7 +7,11 @@ themselves (`dagster.adapter`), and what assets of a project take (`dagster`).
 """
 
 from backfill_assets.dagster.adapter.alerts import report_alarms
-from backfill_assets.dagster.adapter.backfill_requests import run_rebuild, whole_request
+from backfill_assets.dagster.adapter.backfill_requests import (
+    dagster_requester,
+    run_rebuild,
+    whole_request,
+)
 from backfill_assets.dagster.adapter.checks import standing_check
 from backfill_assets.dagster.adapter.context import LakeContext, Naming, Opened, ShownLake
 from backfill_assets.dagster.adapter.history import cause_of, superseded_runs
@@ -34,6 +38,7 @@ __all__ = [
     "as_failures",
     "attempts_at",
     "cause_of",
+    "dagster_requester",
     "end_dead_runs",
     "is_active",
     "lake_schedule",

@@ -25,6 +25,7 @@ from backfill_assets.intake.counting import stored_contents
 from backfill_assets.intake.deliveries import read_deliveries
 from backfill_assets.intake.files import (
     LandedFile,
+    LandingError,
     StillChanging,
     file_sha256,
     landed_object,
@@ -38,7 +39,6 @@ from backfill_assets.intake.scan import follow_rewritten_files
 from backfill_assets.intake.select import columns_by_name
 from backfill_assets.intake.settings import LandedSource, landed_source
 from backfill_assets.intake.text_lines import GZIP_MAGIC
-from backfill_assets.kernel.core.errors import LandingError
 from backfill_assets.kernel.core.texts import printable_text
 from backfill_assets.kernel.place.port import Changed, load_lock
 from backfill_assets.kernel.tables.embedded import duckdb_cursor, sql_literal

@@ -22,7 +22,7 @@ from backfill_assets.intake.content_store import (
     refuse_replaced,
 )
 from backfill_assets.intake.deliveries import NOT_SEEN, read_deliveries
-from backfill_assets.intake.files import Hashes, LandedFile
+from backfill_assets.intake.files import Hashes, LandedFile, LandingError
 from backfill_assets.intake.forgotten import FORGOTTEN_REASON
 from backfill_assets.intake.heirs import erased_origins
 from backfill_assets.intake.ingest import DEFAULT_LIMITS, decoded_content
@@ -42,7 +42,7 @@ from backfill_assets.intake.table_changes import (
 from backfill_assets.intake.tasks import Intake
 from backfill_assets.intake.text_lines import Unreadable
 from backfill_assets.kernel.core.engines import SHORT_OF_MEMORY
-from backfill_assets.kernel.core.errors import BackfillError, LandingError, SettingsError
+from backfill_assets.kernel.core.errors import BackfillError, SettingsError
 from backfill_assets.kernel.core.texts import printable_text
 from backfill_assets.kernel.tables.folder import LakeFolder
 from backfill_assets.kernel.tables.settings import LakeSettings

@@ -20,7 +20,7 @@ from pathlib import Path
 
 from backfill_assets.intake.text_lines import HashedReader
 from backfill_assets.kernel.core.clock import utc_now
-from backfill_assets.kernel.core.errors import LandingError, TransientError
+from backfill_assets.kernel.core.errors import BackfillError, TransientError
 from backfill_assets.kernel.core.texts import printable_text
 from backfill_assets.kernel.place.port import Changed, Gone, Place, Token
 
@@ -32,6 +32,10 @@ READ_BYTES = 1 << 20
 HASHES_NAME = "landing.hashes"
 NOT_HERE = Path()
 SECOND = 1_000_000_000  # in nanoseconds
+
+
+class LandingError(BackfillError):
+    """The landing folder contradicts the ledger: an altered, vanished or miscounted file."""
 
 
 class StillChanging(LandingError, TransientError):

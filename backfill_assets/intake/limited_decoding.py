@@ -18,8 +18,9 @@ from pathlib import Path
 from threading import Lock
 from typing import Any
 
+from backfill_assets.intake.files import LandingError
 from backfill_assets.intake.text_lines import Limits, Unreadable
-from backfill_assets.kernel.core.errors import LandingError, TransientError
+from backfill_assets.kernel.core.errors import TransientError
 from backfill_assets.kernel.core.process import python_command
 from backfill_assets.kernel.core.texts import printable_text
 

@@ -20,12 +20,12 @@ from backfill_assets.intake.dumps import (
     refuse_dump_columns,
     unchanged_as_duplicates,
 )
+from backfill_assets.intake.files import LandingError
 from backfill_assets.intake.forgotten import forgotten_condition, is_erasing
 from backfill_assets.intake.ledger import QUARANTINE, FileRecord, ledger_of_source, read_files
 from backfill_assets.intake.too_late import is_too_late, too_late_contract
 from backfill_assets.kernel.core.contracts import Contract
 from backfill_assets.kernel.core.days import midnight
-from backfill_assets.kernel.core.errors import LandingError
 from backfill_assets.kernel.core.payload import LANDED, TAKEN_AWAY
 from backfill_assets.kernel.core.profiles import DayProfile
 from backfill_assets.kernel.core.states import States

@@ -12,13 +12,14 @@ from dataclasses import dataclass, replace
 from datetime import date
 
 from backfill_assets.intake.arrivals import commit_arrivals
+from backfill_assets.intake.files import LandingError
 from backfill_assets.intake.landed_changes import ScanReport
 from backfill_assets.intake.ledger import QUARANTINE
 from backfill_assets.intake.placing import Accounts, Placed, PlacedPart, placed_rows
 from backfill_assets.intake.scan import scan_source
 from backfill_assets.intake.table_changes import VACUUMED
 from backfill_assets.kernel.core.days import DayRange
-from backfill_assets.kernel.core.errors import LandingError, errors_of_source
+from backfill_assets.kernel.core.errors import errors_of_source
 from backfill_assets.kernel.core.profiles import DayProfile, receipt_counts
 from backfill_assets.kernel.core.receipts import DayEntry
 from backfill_assets.kernel.core.states import States

@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Any
 from urllib.parse import unquote
 
 from backfill_assets.intake.deliveries import FIRST_SCAN_SLACK_DAYS
-from backfill_assets.intake.files import NOT_HERE, LandedFile
+from backfill_assets.intake.files import NOT_HERE, LandedFile, LandingError
 from backfill_assets.intake.landings import list_files, source_table
 from backfill_assets.intake.listing import Listing
 from backfill_assets.intake.log_bounds import checkpoint_versions, commit_fault, log_fault
@@ -32,7 +32,7 @@ from backfill_assets.intake.source_position import (
     log_digest,
 )
 from backfill_assets.kernel.core.clock import utc_now
-from backfill_assets.kernel.core.errors import LandingError, SettingsError
+from backfill_assets.kernel.core.errors import SettingsError
 from backfill_assets.kernel.core.texts import printable_text
 from backfill_assets.kernel.log.file_names import file_fault, printable_name, unquoted_file_name
 from backfill_assets.kernel.log.log import LOG, commit_name, versions_in

@@ -24,7 +24,7 @@ from backfill_assets.intake.content_store import (
     put_content,
     scratch_folder,
 )
-from backfill_assets.intake.files import LandedFile, landed_object, local_file
+from backfill_assets.intake.files import LandedFile, LandingError, landed_object, local_file
 from backfill_assets.intake.ingest import link_data_file, table_rules
 from backfill_assets.intake.ledger import REFUSED_WHOLE, FileRecord, RowCounts, read_files
 from backfill_assets.intake.listing import Listing
@@ -56,7 +56,7 @@ from backfill_assets.intake.source_position import (
 )
 from backfill_assets.kernel.core.clock import utc_now
 from backfill_assets.kernel.core.digests import digest_of
-from backfill_assets.kernel.core.errors import LandingError, SettingsError
+from backfill_assets.kernel.core.errors import SettingsError
 from backfill_assets.kernel.core.payload import INSERTED, TAKEN_AWAY
 from backfill_assets.kernel.core.records import json_of
 from backfill_assets.kernel.core.texts import printable_text

@@ -15,13 +15,14 @@ from backfill_assets.dagster.adding import (
     LakeContext,
     ShownLake,
     as_failures,
+    dagster_requester,
     one_op_job,
     receipt_event,
     show_lines,
 )
 from backfill_assets.kernel.core.days import parse_span, ranges_text
 from backfill_assets.kernel.core.errors import BackfillError
-from backfill_assets.kernel.core.ownership import BY, dagster_requester
+from backfill_assets.kernel.core.ownership import BY
 from backfill_assets.kernel.core.plans import RELEASE, ROLLBACK
 from backfill_assets.kernel.core.receipts import Provenance
 from backfill_assets.kernel.tables.view import read_view

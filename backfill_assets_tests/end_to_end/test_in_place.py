@@ -23,12 +23,12 @@ from backfill_assets.erasure.landed_files import erase_landed_rows
 from backfill_assets.erasure.traces import Trace
 from backfill_assets.intake.content_store import DIGEST_CHARS, PARSER_VERSION
 from backfill_assets.intake.counting import stored_contents
-from backfill_assets.intake.files import StillChanging
+from backfill_assets.intake.files import LandingError, StillChanging
 from backfill_assets.intake.forgotten import begin_erasure
 from backfill_assets.intake.landed_rows import _numbered_copy
 from backfill_assets.intake.ledger import read_files
 from backfill_assets.intake.scan import scan_source, withdraw_disputed
-from backfill_assets.kernel.core.errors import LandingError, SettingsError
+from backfill_assets.kernel.core.errors import SettingsError
 from backfill_assets.kernel.core.receipts import Provenance
 from backfill_assets.kernel.place.choice import place_at
 from backfill_assets.kernel.tables.settings import FILE_NAME

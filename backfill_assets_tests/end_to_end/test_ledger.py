@@ -15,8 +15,9 @@ from typing import Any
 
 import pytest
 
+from backfill_assets.intake.files import LandingError
 from backfill_assets.intake.scan import scan_source, withdraw_disputed
-from backfill_assets.kernel.core.errors import LandingError, SettingsError
+from backfill_assets.kernel.core.errors import SettingsError
 from backfill_assets.kernel.write.candidate import Candidate
 from backfill_assets_tests.end_to_end.worlds import World, land, land_bytes, make_world, span
 from backfill_assets_tests.oracle import COLUMNS, Rules, delivery

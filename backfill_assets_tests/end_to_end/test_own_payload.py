@@ -12,8 +12,8 @@ from pathlib import Path
 
 import pytest
 
+from backfill_assets.intake.files import LandingError
 from backfill_assets.kernel.core.days import DayRange
-from backfill_assets.kernel.core.errors import LandingError
 from backfill_assets.pipeline.tables import delivered
 from backfill_assets_tests.end_to_end.worlds import SHARED, World, land_bytes
 

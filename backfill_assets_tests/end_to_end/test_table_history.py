@@ -10,9 +10,9 @@ from pathlib import Path
 import pytest
 from deltalake import DeltaTable
 
+from backfill_assets.intake.files import LandingError
 from backfill_assets.intake.scan import scan_all, withdraw_disputed
 from backfill_assets.kernel.core.days import DayRange
-from backfill_assets.kernel.core.errors import LandingError
 from backfill_assets.kernel.log.log import commit_name
 from backfill_assets_tests.end_to_end.test_table_sources import (
     DAYS,

@@ -19,10 +19,10 @@ import pyarrow.parquet as pq
 import pytest
 from deltalake import DeltaTable, write_deltalake
 
+from backfill_assets.intake.files import LandingError
 from backfill_assets.intake.scan import scan_all, withdraw_disputed
 from backfill_assets.intake.too_late import release_late_rows
 from backfill_assets.kernel.core.days import DayRange
-from backfill_assets.kernel.core.errors import LandingError
 from backfill_assets_tests.end_to_end.test_table_sources import DAYS, world_of
 from backfill_assets_tests.end_to_end.worlds import World
 from backfill_assets_tests.tables import SELECT, append, committed

@@ -10,10 +10,10 @@ from pathlib import Path
 import pytest
 from pyspark.sql import SparkSession
 
+from backfill_assets.intake.files import LandingError
 from backfill_assets.intake.scan import scan_all
 from backfill_assets.kernel.core.clock import utc_now
 from backfill_assets.kernel.core.days import DayRange
-from backfill_assets.kernel.core.errors import LandingError
 from backfill_assets_tests.end_to_end.worlds import SHARED, World
 from backfill_assets_tests.tables import rows_in, settings_text
 

@@ -13,8 +13,9 @@ from backfill_assets.engines.loss import (
     is_poisoned,
     write_failed_error,
 )
+from backfill_assets.intake.files import LandingError
 from backfill_assets.intake.source_position import column_names
-from backfill_assets.kernel.core.errors import BackfillError, EngineLost, LandingError
+from backfill_assets.kernel.core.errors import BackfillError, EngineLost
 
 
 class SparkConnectGrpcException(Exception):

@@ -10,11 +10,10 @@ import pyarrow.parquet as pq
 import pytest
 
 from backfill_assets.erasure.landed_files import rewritten_file
-from backfill_assets.intake.files import LandedFile, StillChanging
+from backfill_assets.intake.files import LandedFile, LandingError, StillChanging
 from backfill_assets.intake.listing import Glob
 from backfill_assets.intake.object_listing import list_objects
 from backfill_assets.intake.settings import LandedSource
-from backfill_assets.kernel.core.errors import LandingError
 from backfill_assets.kernel.place.choice import bucket_prefix_at
 from backfill_assets_tests.landed import land
 

@@ -9,13 +9,13 @@ import pytest
 from backfill_assets.engines.lake_session import LakeSession
 from backfill_assets.erasure.landed_files import erase_landed_rows, rewritten_file
 from backfill_assets.erasure.traces import Trace
+from backfill_assets.intake.files import LandingError
 from backfill_assets.intake.forgotten import Erasure, begin_erasure
 from backfill_assets.intake.heirs import BYTES_AFTER
 from backfill_assets.intake.landed_changes import listing_and_ledger
 from backfill_assets.intake.ledger import read_files
 from backfill_assets.intake.scan import scan_source
 from backfill_assets.intake.settings import landed_source
-from backfill_assets.kernel.core.errors import LandingError
 from backfill_assets.kernel.tables.home import Lake
 from backfill_assets_tests.lakes import backfill, content, delivery, land, land_bytes, make_lake
 

@@ -28,13 +28,13 @@ from backfill_assets.intake.counting import (
     refused_if_flooded,
     stored_contents,
 )
-from backfill_assets.intake.files import file_sha256
+from backfill_assets.intake.files import LandingError, file_sha256
 from backfill_assets.intake.forgotten import FORGOTTEN_REASON
 from backfill_assets.intake.ingest import ingest_in_place
 from backfill_assets.intake.landed_changes import listing_and_ledger
 from backfill_assets.intake.ledger import FileRecord, RowCounts
 from backfill_assets.kernel.core.engines import SAIL
-from backfill_assets.kernel.core.errors import EngineLost, LandingError, SettingsError
+from backfill_assets.kernel.core.errors import EngineLost, SettingsError
 from backfill_assets.kernel.place.folder import Folder
 from backfill_assets.kernel.tables.home import open_lake
 from backfill_assets_tests.intake.test_limited_decoding import SKEWED

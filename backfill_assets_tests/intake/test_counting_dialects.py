@@ -12,11 +12,11 @@ from backfill_assets.engines.lake_session import LakeSession
 from backfill_assets.erasure.landed_files import erase_landed_rows
 from backfill_assets.erasure.traces import Search, Trace
 from backfill_assets.intake.counting import stored_contents
+from backfill_assets.intake.files import LandingError
 from backfill_assets.intake.forgotten import begin_erasure
 from backfill_assets.intake.landed_changes import counting_digest
 from backfill_assets.intake.ledger import read_files
 from backfill_assets.intake.scan import scan_source
-from backfill_assets.kernel.core.errors import LandingError
 from backfill_assets.kernel.tables.home import Lake, open_lake
 from backfill_assets.pipeline.daily.raw import raw
 from backfill_assets_tests.lakes import backfill, content, land_bytes

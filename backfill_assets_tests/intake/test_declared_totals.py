@@ -14,10 +14,10 @@ from backfill_assets.engines.lake_session import LakeSession
 from backfill_assets.intake.content_store import StoredFile
 from backfill_assets.intake.declared import DeclaredTotals
 from backfill_assets.intake.declared_totals import totals_disagreement
+from backfill_assets.intake.files import LandingError
 from backfill_assets.intake.landed_changes import compare_sources
 from backfill_assets.intake.raw import AS_DECLARED
 from backfill_assets.intake.scan import scan_source, withdraw_disputed
-from backfill_assets.kernel.core.errors import LandingError
 from backfill_assets.kernel.place.folder import Folder
 from backfill_assets.kernel.tables.home import Lake
 from backfill_assets.kernel.tables.view import read_view

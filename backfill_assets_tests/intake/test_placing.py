@@ -6,9 +6,9 @@ from datetime import UTC, date, datetime
 
 import pytest
 
+from backfill_assets.intake.files import LandingError
 from backfill_assets.intake.ledger import FileRecord, RowCounts
 from backfill_assets.intake.placing import Counts, account_of_rows, is_day_cut
-from backfill_assets.kernel.core.errors import LandingError
 from backfill_assets_tests.builders import day
 
 NOW = datetime(2024, 3, 1, tzinfo=UTC)

@@ -6,13 +6,13 @@ from pathlib import Path
 import pytest
 
 from backfill_assets.engines.lake_session import LakeSession
+from backfill_assets.intake.files import LandingError
 from backfill_assets.intake.landed_changes import ScanReport
 from backfill_assets.intake.ledger import QUARANTINE, ledger_of_source
 from backfill_assets.intake.placing import Placed, PlacedPart
 from backfill_assets.intake.raw import REJECTED, _Loading, _refuse_changed_files, _rejected_counts
 from backfill_assets.intake.too_late import too_late_contract
 from backfill_assets.kernel.core.days import ONE_DAY, DayRange
-from backfill_assets.kernel.core.errors import LandingError
 from backfill_assets.kernel.core.receipts import Provenance
 from backfill_assets.kernel.write.candidate import RebuildRequest
 from backfill_assets.kernel.write.known import KnownStates

@@ -20,11 +20,11 @@ from backfill_assets.intake import counting
 from backfill_assets.intake.content_store import StoredFile
 from backfill_assets.intake.counting import stored_contents
 from backfill_assets.intake.deliveries import read_deliveries
-from backfill_assets.intake.files import landed_object
+from backfill_assets.intake.files import LandingError, landed_object
 from backfill_assets.intake.ledger import FILES, FileRecord, read_files
 from backfill_assets.intake.scan import _ingested_or_waiting, scan_source, withdraw_disputed
 from backfill_assets.kernel.core.days import DayRange
-from backfill_assets.kernel.core.errors import LandingError, SettingsError
+from backfill_assets.kernel.core.errors import SettingsError
 from backfill_assets.kernel.place.folder import Folder
 from backfill_assets.kernel.place.port import StoreRefused
 from backfill_assets.kernel.tables.home import open_lake

@@ -11,8 +11,9 @@ import pyarrow as pa
 import pytest
 from deltalake import DeltaTable
 
+from backfill_assets.intake.files import LandingError
 from backfill_assets.intake.source_log import brought_contents, log_versions
-from backfill_assets.kernel.core.errors import LandingError, SettingsError
+from backfill_assets.kernel.core.errors import SettingsError
 from backfill_assets.kernel.place.choice import place_of_others
 from backfill_assets.kernel.tables.settings import load_settings
 from backfill_assets_tests.tables import SCHEMA, append, brought, committed, settings_text

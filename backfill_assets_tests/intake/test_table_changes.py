@@ -14,6 +14,7 @@ import pyarrow.parquet as pq
 import pytest
 from deltalake import DeltaTable, write_deltalake
 
+from backfill_assets.intake.files import LandingError
 from backfill_assets.intake.ledger import FileRecord, RowCounts
 from backfill_assets.intake.source_log import TableFile, TableListing, known_content
 from backfill_assets.intake.source_position import Position, TableState
@@ -27,7 +28,6 @@ from backfill_assets.intake.table_changes import (
     with_recorded_contents,
 )
 from backfill_assets.kernel.core.addresses import STATE_VARIABLE, local_root
-from backfill_assets.kernel.core.errors import LandingError
 from backfill_assets.kernel.place.choice import place_at, place_of_others
 from backfill_assets.kernel.place.folder import Folder
 from backfill_assets.kernel.tables.home import Lake, open_lake

@@ -41,7 +41,7 @@ from backfill_assets.kernel.core.days import DayRange, SomeDays, days_text, rang
 from backfill_assets.kernel.core.digests import digest_of
 from backfill_assets.kernel.core.errors import ALSO, DaysKeptBack
 from backfill_assets.kernel.core.needs import rebuild_needs, request_identities, run_requests
-from backfill_assets.kernel.core.ownership import BY, dagster_requester, whoami
+from backfill_assets.kernel.core.ownership import BY, whoami
 from backfill_assets.kernel.core.plans import (
     CHUNK_TAG,
     CODE_TAG,
@@ -270,6 +270,12 @@ def work_of(tags: Mapping[str, str], days: DayRange, table: str, by: str = "") -
 
 KEPT_BACK = ".dagster/kept_back."  # then the table: hidden, as the text of its error is long
 TABLE_CHARS = TAG_CHARS - len("kept_.")
+
+
+def dagster_requester() -> str:
+    """The name recorded for a run that a browser, sensor or schedule requested: Dagster knows no
+    users."""
+    return f"Dagster, run by {whoami()}"
 
 
 def with_bad_days(

@@ -115,10 +115,6 @@ def refuse_unknown_names(
             )
 
 
-class LandingError(BackfillError):
-    """The landing folder contradicts the ledger: an altered, vanished or miscounted file."""
-
-
 class Altered(BackfillError):
     """Another program changed a data file in place, or removed it."""
 

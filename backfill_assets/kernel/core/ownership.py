@@ -151,9 +151,3 @@ def make_closed_folder(folder: Path, umask: int) -> None:
 def whoami() -> str:
     """`USER@HOST` of this process; the user's number where the system knows no name."""
     return f"{user_name(os.geteuid())}@{socket.gethostname()}"
-
-
-def dagster_requester() -> str:
-    """The name recorded for a run that a browser, sensor or schedule requested: Dagster knows no
-    users."""
-    return f"Dagster, run by {whoami()}"
