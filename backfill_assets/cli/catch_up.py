@@ -1,8 +1,8 @@
 """`backfill-assets catch-up` and `replay-late`: load and rebuild every day that needs it, one run
 per request.
 
-Not here: which days need it, and their requests (`kernel.core.needs`), and the sensors, which do
-the same.
+Not here: which days need it (`kernel.core.needs`), their requests (`dagster.run_requests`), and the
+sensors, which do the same.
 """
 
 import re
@@ -31,18 +31,22 @@ from backfill_assets.cli.drawing import TextTable, number_text, remark
 from backfill_assets.cli.landing_command import scan_each_source
 from backfill_assets.cli.output import Part, draw_parts, write_answer
 from backfill_assets.cli.progress import RunOutcome
+from backfill_assets.dagster.run_requests import (
+    request_identities,
+    requests_with_downstream,
+    run_requests,
+)
 from backfill_assets.engines.lake_session import LakeSession
 from backfill_assets.intake.too_late import release_late_rows
 from backfill_assets.kernel.core.clock import utc_today
 from backfill_assets.kernel.core.days import DayRange, inclusive_range
-from backfill_assets.kernel.core.downstream import requests_with_downstream
 from backfill_assets.kernel.core.errors import (
     NOT_RUN,
     OTHER_ROWS_AGAIN,
     OTHER_ROWS_ALONE,
     OTHER_TYPE,
 )
-from backfill_assets.kernel.core.needs import Needs, rebuild_needs, request_identities, run_requests
+from backfill_assets.kernel.core.needs import Needs, rebuild_needs
 from backfill_assets.kernel.core.plans import Work
 from backfill_assets.kernel.core.states import States
 from backfill_assets.kernel.tables.home import Lake, unwritable_folder

@@ -18,9 +18,10 @@ import dagster as dg
 
 from backfill_assets.dagster.adapter.context import Naming
 from backfill_assets.dagster.contracts import declared_table_name, key_table_name
+from backfill_assets.dagster.run_requests import request_identities
 from backfill_assets.foreign.observing import observe_tables
 from backfill_assets.kernel.core.digests import digest_of
-from backfill_assets.kernel.core.needs import Needs, rebuild_needs, request_identities
+from backfill_assets.kernel.core.needs import Needs, rebuild_needs
 from backfill_assets.kernel.core.process import lake_folder
 from backfill_assets.kernel.core.states import State, States
 from backfill_assets.kernel.tables.home import read_lake

@@ -15,7 +15,6 @@ from backfill_assets.kernel.core.clock import utc_now
 from backfill_assets.kernel.core.contracts import Contract, InputKind
 from backfill_assets.kernel.core.days import ONE_DAY, DayRange, contiguous_ranges, is_mature
 from backfill_assets.kernel.core.digests import input_days_of
-from backfill_assets.kernel.core.downstream import days_maybe_changed, stale_after_rebuild
 from backfill_assets.kernel.core.errors import BackfillError, refuse_unknown_names
 from backfill_assets.kernel.core.ownership import whoami
 from backfill_assets.kernel.core.receipts import Receipt
@@ -41,6 +40,7 @@ from backfill_assets.plans.policy import Policy, Tolerances
 from backfill_assets.plans.preflight import preflight_ticks, refuse_stop, take_pins
 from backfill_assets.plans.skew import key_shares
 from backfill_assets.reading.claims import new_plan_id
+from backfill_assets.reading.downstream import days_maybe_changed, stale_after_rebuild
 
 TEMPLATES: Mapping[str, Policy] = {
     # a few days again that came out wrong by accident: little may differ

@@ -2,7 +2,7 @@
 receipts; and release.
 
 Elsewhere: files and commits (`kernel.tables.restore`), words in receipts (`kernel.core.plans`),
-days that become stale (`kernel.core.downstream`).
+days that become stale (`reading.downstream`).
 """
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -15,7 +15,6 @@ from pydantic import ConfigDict
 
 from backfill_assets.kernel.core.contracts import Contract
 from backfill_assets.kernel.core.days import contiguous_ranges, ranges_text
-from backfill_assets.kernel.core.downstream import stale_after_entries
 from backfill_assets.kernel.core.errors import BackfillError
 from backfill_assets.kernel.core.plans import CHUNK_TAG, PLAN_TAG, RELEASE, ROLLBACK
 from backfill_assets.kernel.core.receipts import Provenance, Receipt
@@ -30,6 +29,7 @@ from backfill_assets.kernel.write.model import Pipeline
 from backfill_assets.plans.files import find_plan, is_running, plan_ids
 from backfill_assets.plans.model import Plan
 from backfill_assets.plans.policy import Days, RollbackOptions
+from backfill_assets.reading.downstream import stale_after_entries
 
 UNDOING = (ROLLBACK, RELEASE)
 NOTHING_PUT_BACK = "Nothing was put back"

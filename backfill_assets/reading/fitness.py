@@ -18,7 +18,6 @@ from backfill_assets.kernel.core.days import (
     ranges_text,
 )
 from backfill_assets.kernel.core.digests import input_days_of
-from backfill_assets.kernel.core.downstream import stale_after_needed
 from backfill_assets.kernel.core.errors import BackfillError
 from backfill_assets.kernel.core.profiles import DayProfile
 from backfill_assets.kernel.core.readings import lacking_columns
@@ -27,6 +26,7 @@ from backfill_assets.kernel.core.states import State, States
 from backfill_assets.kernel.core.view import LakeView, TableView
 from backfill_assets.kernel.tables.home import Lake
 from backfill_assets.kernel.write.audit import audit_files, audit_table, contract_of_file
+from backfill_assets.reading.downstream import stale_after_needed
 
 Unfit = Literal["refuse", "warn", "take"]
 CHOICES: tuple[Unfit, ...] = ("refuse", "warn", "take")

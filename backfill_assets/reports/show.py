@@ -22,7 +22,6 @@ from backfill_assets.kernel.core.days import (
     ranges_text,
 )
 from backfill_assets.kernel.core.digests import is_required
-from backfill_assets.kernel.core.downstream import stale_after_rebuild
 from backfill_assets.kernel.core.errors import BackfillError
 from backfill_assets.kernel.core.needs import first_unready_input, needed_days
 from backfill_assets.kernel.core.ownership import BY
@@ -34,6 +33,7 @@ from backfill_assets.kernel.tables.home import Lake
 from backfill_assets.kernel.tables.view import read_view, writes_of
 from backfill_assets.kernel.write.model import Pipeline
 from backfill_assets.reading.claims import Hold
+from backfill_assets.reading.downstream import stale_after_rebuild
 from backfill_assets.reading.fitness import input_days
 from backfill_assets.reading.readable import readable_with
 from backfill_assets.reading.rejected import refused_rows

@@ -18,7 +18,6 @@ from backfill_assets.kernel.core.clock import utc_today
 from backfill_assets.kernel.core.column_types import read_type
 from backfill_assets.kernel.core.contracts import Column, Contract
 from backfill_assets.kernel.core.days import ONE_DAY, DayRange, inclusive_range, ranges_text
-from backfill_assets.kernel.core.downstream import stale_after_needed
 from backfill_assets.kernel.core.errors import BackfillError, TransientError
 from backfill_assets.kernel.core.needs import needed_days
 from backfill_assets.kernel.core.records import json_of
@@ -30,6 +29,7 @@ from backfill_assets.kernel.tables.versions import unfinished_switches
 from backfill_assets.kernel.tables.view import read_view
 from backfill_assets.kernel.write.model import Pipeline
 from backfill_assets.reading.claims import Hold, days_of_active_plans
+from backfill_assets.reading.downstream import stale_after_needed
 from backfill_assets.reading.fitness import irreproducible_days
 from backfill_assets.reading.readable import Unread, readable_tables
 from backfill_assets.reading.rejected import ledgers_of

@@ -18,9 +18,10 @@ import pytest
 
 from backfill_assets.cli.common import Overrides
 from backfill_assets.cli.progress import RunOutcome
+from backfill_assets.dagster.run_requests import joined_ranges
 from backfill_assets.intake.scan import scan_all
 from backfill_assets.kernel.core.days import ONE_DAY, midnight
-from backfill_assets.kernel.core.needs import joined_ranges, rebuild_needs
+from backfill_assets.kernel.core.needs import rebuild_needs
 from backfill_assets.kernel.core.plans import Work
 from backfill_assets.kernel.core.states import State, States
 from backfill_assets.kernel.tables.home import open_lake

@@ -35,12 +35,13 @@ from backfill_assets.dagster.adapter.runs import (
     end_dead_runs,
     range_tags,
 )
+from backfill_assets.dagster.run_requests import request_identities, run_requests
 from backfill_assets.kernel.core.clock import utc_now
 from backfill_assets.kernel.core.contracts import InputKind
 from backfill_assets.kernel.core.days import DayRange, SomeDays, days_text, ranges_text
 from backfill_assets.kernel.core.digests import digest_of
 from backfill_assets.kernel.core.errors import ALSO, DaysKeptBack
-from backfill_assets.kernel.core.needs import rebuild_needs, request_identities, run_requests
+from backfill_assets.kernel.core.needs import rebuild_needs
 from backfill_assets.kernel.core.ownership import BY, whoami
 from backfill_assets.kernel.core.plans import (
     CHUNK_TAG,

@@ -24,6 +24,7 @@ from backfill_assets.dagster.adapter.backfill_requests import (
 from backfill_assets.dagster.adapter.checks import changed_stale_checks
 from backfill_assets.dagster.adapter.context import LakeContext
 from backfill_assets.dagster.adapter.reconcile import record_missed_commits, report_green_days
+from backfill_assets.dagster.run_requests import requests_with_downstream
 from backfill_assets.engines.lake_session import LakeSession
 from backfill_assets.foreign.adopting import is_followed
 from backfill_assets.foreign.observing import unseen_version
@@ -32,7 +33,6 @@ from backfill_assets.intake.landed_changes import Comparison, compare_each_sourc
 from backfill_assets.kernel.core.contracts import Contract
 from backfill_assets.kernel.core.days import ranges_text
 from backfill_assets.kernel.core.digests import digest_of
-from backfill_assets.kernel.core.downstream import requests_with_downstream
 from backfill_assets.kernel.core.errors import BackfillError
 from backfill_assets.kernel.core.needs import rebuild_needs
 from backfill_assets.kernel.core.states import State

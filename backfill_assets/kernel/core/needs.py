@@ -1,14 +1,11 @@
-"""Which days need a rebuild and may be rebuilt now, by states alone, and the requests of runs that
-cover them.
+"""Which days need a rebuild and may be rebuilt now, by states alone.
 
-Not here: which runs there are (`dagster.adapter.runs`) and Dagster's own requests
-(`dagster.adapter.backfill_requests`).
+Not here: requests of runs that make these days (`dagster.run_requests`), which runs there are
+(`dagster.adapter.runs`), and what follows from a rebuild (`reading.downstream`).
 
 A day needs a rebuild if it is stale; or missing, and deliveries for it are loaded, or a day that is
 written or needs a rebuild requires it, or it lies between its table's first receipt and the
-frontier; never if held, outdated or pending. A request of a day is identified by its input digest,
-the write_id of the day's rows, and the rules (code, settings, gates): a changed input or rule is a
-new request, and a run that ended and left the identity as it was is an attempt.
+frontier; never if held, outdated or pending.
 """
 
 from collections.abc import Collection, Iterable, Iterator, Mapping, Set
@@ -16,19 +13,10 @@ from dataclasses import dataclass, field
 from datetime import date
 
 from backfill_assets.kernel.core.contracts import Contract, Input, InputKind
-from backfill_assets.kernel.core.days import ONE_DAY, DayRange, is_day_over, newest_day_over
-from backfill_assets.kernel.core.digests import digest_of, input_days_of, is_required
+from backfill_assets.kernel.core.days import ONE_DAY, is_day_over, newest_day_over
+from backfill_assets.kernel.core.digests import input_days_of, is_required
 from backfill_assets.kernel.core.frontier import external_tables_upstream
-from backfill_assets.kernel.core.plans import Work
-from backfill_assets.kernel.core.states import Codes, State, States
-
-# What one more run of five tables costs: 3 s in a command, 8 s in a process of its own.
-RUN_SECONDS = 4.0
-# What one more settled day costs in such a run: five events a table, which Dagster records.
-DAY_SECONDS = 0.03
-IDENTITY_CHARS = 12  # of each digest: enough to tell a day's own versions apart
-# Joining over more settled days than this costs more than a run.
-MOST_GAP_DAYS = int(RUN_SECONDS / DAY_SECONDS)
+from backfill_assets.kernel.core.states import State, States
 
 
 @dataclass(frozen=True)
@@ -197,80 +185,3 @@ def first_unready_input(
             if input_day in coming:
                 return wanted.table, input_day
     return None
-
-
-def joined_ranges(
-    states: States, name: str, days: Collection[date], busy: Set[date] = frozenset()
-) -> list[DayRange]:
-    """The days as ranges, ascending; neighbours are joined over settled days (of a landed table
-    also days on which nothing landed) where that is cheaper than another run, never over busy
-    days."""
-    ranges: list[DayRange] = []
-    for day in sorted(days):
-        if ranges and _may_join_over(states, name, ranges[-1].end, day, busy):
-            ranges[-1] = DayRange(ranges[-1].start, day + ONE_DAY)
-        else:
-            ranges.append(DayRange(day, day + ONE_DAY))
-    return ranges
-
-
-def _may_join_over(states: States, name: str, start: date, end: date, busy: Set[date]) -> bool:
-    """Whether a run of days before `start`, and from `end` on, may also cover the days between."""
-    if start == end:
-        return True
-    gap = DayRange(start, end)
-    if len(gap) > MOST_GAP_DAYS or not busy.isdisjoint(gap):
-        return False
-    return all(may_lie_between(states, name, day) for day in gap)
-
-
-def may_lie_between(states: States, name: str, day: date) -> bool:
-    """Whether a run of other days may also cover this day: the day is settled, or nothing landed on
-    it."""
-    contract = states.contracts[name]
-    if states.is_settled(name, day):
-        return not states.is_pending(contract, day)
-    if not contract.is_landed or day in states.view.source(name).landed:
-        return False
-    return states.of(name, day) is State.MISSING
-
-
-def request_identities(
-    states: States, table: str, days: Iterable[date], rules: str = ""
-) -> dict[date, str]:
-    """Per day its input digest, the write_id of its rows, and the digest of code, settings and
-    `rules` (whatever else decides how a run ends: the table's gates, the lake)."""
-    codes = states.codes.get(table) or Codes("", "")
-    rules_digest = digest_of([codes.code_digest, codes.settings_digest, rules])
-    by_day = {}
-    for day in sorted(days):
-        receipt = states.latest(table, day)
-        write = digest_of(receipt.write_id)[:IDENTITY_CHARS] if receipt else "nothing"
-        as_made = states.digests.as_made(table, day)[:IDENTITY_CHARS]
-        by_day[day] = f"{as_made}.{write}.{rules_digest[:IDENTITY_CHARS]}"
-    return by_day
-
-
-def run_requests(
-    states: States,
-    table: str,
-    known: Mapping[date, str],
-    tried: Mapping[date, int],
-    most: int,
-    busy: Set[date],
-) -> tuple[list[Work], list[date]]:
-    """Requests for the days of `known` (with their identities), and the days that were `tried`
-    `most` times as they are and need a person. First days never tried, ascending, in ranges that
-    lead over no `busy` day; then each day that failed, alone, so that it holds no other day
-    back."""
-    given_up = [day for day in known if tried.get(day, 0) >= most]
-    first_time = {day for day in known if not tried.get(day, 0)}
-    requests = []
-    for span in joined_ranges(states, table, first_time, busy):
-        needed = {str(day): known[day] for day in span if day in first_time}
-        requests.append(Work(span, (table,), needed=needed))
-    for day in known:
-        if 0 < tried.get(day, 0) < most:
-            span, needed = DayRange(day, day + ONE_DAY), {str(day): known[day]}
-            requests.append(Work(span, (table,), needed=needed, attempt=tried[day]))
-    return requests, given_up

@@ -1,7 +1,8 @@
 """What has to be made again: exactly the days that need it, each only once its inputs are in place.
 
-Tested here: `kernel.core.needs`, on lakes told as stories, the property that doing what is needed
-ends, and requests with their identity. Not tested here: sensors (`dagster.adapter.test_ticks`).
+Tested here: `kernel.core.needs`, on lakes told as stories, and the property that doing what is
+needed ends. Not tested here: requests of runs (`dagster.test_run_requests`), and sensors
+(`dagster.adapter.test_ticks`).
 """
 
 from collections.abc import Iterable
@@ -12,16 +13,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from backfill_assets.kernel.core.days import ONE_DAY, DayRange
-from backfill_assets.kernel.core.needs import (
-    MOST_GAP_DAYS,
-    joined_ranges,
-    needed_days,
-    rebuild_needs,
-    request_identities,
-    run_requests,
-)
-from backfill_assets.kernel.core.plans import Work
+from backfill_assets.kernel.core.needs import needed_days, rebuild_needs
 from backfill_assets.kernel.core.receipts import Built
 from backfill_assets.kernel.core.states import Codes, State, States
 from backfill_assets_tests.builders import CONTRACTS, HORIZON, MATURITY, WINDOW, Story, day, loaded
@@ -151,37 +143,6 @@ def test_what_a_run_is_making_is_not_asked_for_and_holds_up_what_hangs_on_it() -
     assert found.waiting["features"] == {} or day(5) in found.waiting["features"]
 
 
-def test_neighbours_are_joined_over_settled_days_as_long_as_that_is_cheaper_than_a_run() -> None:
-    story = loaded(MOST_GAP_DAYS + 30).build("staging", *map(day, range(MOST_GAP_DAYS + 30)))
-    states, far = story.states(), MOST_GAP_DAYS + 20
-    assert joined_ranges(states, "staging", [day(3), day(1), day(7)]) == [DayRange(day(1), day(8))]
-    assert joined_ranges(states, "staging", [day(1), day(far)]) == [
-        DayRange(day(1), day(2)),
-        DayRange(day(far), day(far + 1)),
-    ]
-
-
-@pytest.mark.parametrize("between", ["held", "outdated", "missing", "busy"])
-def test_days_are_not_joined_over_a_day_that_must_be_left_alone(between: str) -> None:
-    story, busy = built(), set[date]()
-    if between == "held":
-        story.rewrite("staging", day(5), built=Built.HELD)
-    elif between == "outdated":
-        story.codes["staging"] = Codes("code-2", "settings-1")
-        story.build("staging", day(4), day(6))
-    elif between == "missing":
-        forgotten(story, "staging", day(5))
-    else:
-        busy = {day(5)}
-    found = joined_ranges(story.states(), "staging", [day(4), day(6)], busy)
-    assert found == [DayRange(day(4), day(5)), DayRange(day(6), day(7))]
-
-
-def test_arrival_days_are_joined_over_days_on_which_nothing_landed() -> None:
-    story = Story().land(day(1), "a").land(day(4), "b")
-    assert joined_ranges(story.states(), "raw", [day(1), day(4)]) == [DayRange(day(1), day(5))]
-
-
 EVENTS = st.lists(
     st.tuples(st.integers(0, 8), st.lists(st.integers(0, 9), max_size=3)), min_size=1, max_size=6
 )
@@ -208,72 +169,3 @@ def test_doing_what_is_needed_ends_and_leaves_every_day_as_if_built_at_once(
             }
             assert set(found.values()) <= settled, (name, found)
         assert not any(needed_days(states).values())
-
-
-MOST = 3
-
-
-def stale(*days: int) -> Story:
-    """A lake in which these staging days are stale."""
-    story = loaded(10).build("staging", *map(day, range(10))).land(day(10), "late")
-    return story.load(day(10), touching=map(day, days))
-
-
-def requested(
-    story: Story, tried: dict[int, int], *days: int, rules: str = ""
-) -> tuple[list[Work], list[date]]:
-    states = story.states()
-    known = request_identities(states, "staging", map(day, days), rules)
-    return run_requests(
-        states, "staging", known, {day(n): count for n, count in tried.items()}, MOST, frozenset()
-    )
-
-
-def one(number: int) -> DayRange:
-    return DayRange(day(number), day(number) + ONE_DAY)
-
-
-def test_inputs_that_return_to_what_they_were_are_a_new_request_after_a_write() -> None:
-    story = stale(2)
-    (first,), _ = requested(story, {}, 2)
-    before = {d: dict(rows) for d, rows in story.ledger.items()}
-    story.land(day(11), "later").load(day(11), touching=[day(2)]).build("staging", day(2))
-    story.ledger = before
-    assert story.digest("staging", day(2)).startswith(first.needed[str(day(2))].split(".")[0]), (
-        "the inputs are as before"
-    )
-    (back,), _ = requested(story, {}, 2)
-    assert back.key != first.key
-
-
-def test_a_day_that_was_tried_in_vain_is_asked_for_alone_and_last() -> None:
-    found, given_up = requested(stale(2, 3, 4), {3: 1}, 2, 3, 4)
-    assert [(a.days, a.attempt) for a in found] == [(one(2), 0), (one(4), 0), (one(3), 1)]
-    assert not given_up
-    assert len({a.key for a in found}) == len(found)
-
-
-def test_every_attempt_has_a_key_of_its_own_and_they_are_bounded() -> None:
-    story = stale(3)
-    keys = {requested(story, {3: n}, 3)[0][0].key for n in range(MOST)}
-    assert len(keys) == MOST
-    assert requested(story, {3: MOST}, 3) == ([], [day(3)])
-
-
-def test_whatever_an_attempt_was_tried_with_makes_another_request_when_it_changes() -> None:
-    story = stale(3)
-    keys = [
-        requested(story, {}, 3)[0][0].key,
-        requested(story, {}, 3, rules="relaxed gates")[0][0].key,
-    ]
-    states = story.states()
-    codes = {**states.codes, "staging": Codes("other code", "settings-1")}
-    changed = States(states.contracts.values(), states.view, codes)
-    keys += [
-        run_requests(
-            changed, "staging", request_identities(changed, "staging", [day(3)]), {}, MOST, set()
-        )[0][0].key
-    ]
-    story.land(day(12), "new input").load(day(12), touching=[day(3)])
-    keys += [requested(story, {}, 3)[0][0].key]
-    assert len(set(keys)) == len(keys)

@@ -1,21 +1,18 @@
-"""Downstream impact: days that become stale once others are rebuilt or put back, and downstream
-partitions of a run.
+"""Downstream impact: days that become stale once others are rebuilt or put back.
 
-Elsewhere: partitions that need a rebuild now, and requests of runs (`kernel.core.needs`). The
-forecast takes it that every rebuilt day gets other content. Fewer days may change in fact: a
-rebuild that changes nothing makes no day stale. Deliveries not loaded yet count for the event day
-on which they arrived.
+Elsewhere: days that need a rebuild now (`kernel.core.needs`), and requests of runs with downstream
+days (`dagster.run_requests`). The forecast takes it that every rebuilt day gets other content.
+Fewer days may change in fact: a rebuild that changes nothing makes no day stale. Deliveries not
+loaded yet count for the event day on which they arrived.
 """
 
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence, Set
+from collections.abc import Iterator, Mapping, Set
 from dataclasses import replace
 from datetime import date
 
 from backfill_assets.kernel.core.contracts import Contract, InputKind
-from backfill_assets.kernel.core.days import ONE_DAY, DayRange
 from backfill_assets.kernel.core.ledgers import ARRIVALS, source_table_name
-from backfill_assets.kernel.core.needs import Needs, may_lie_between, needed_days
-from backfill_assets.kernel.core.plans import Work
+from backfill_assets.kernel.core.needs import needed_days
 from backfill_assets.kernel.core.receipts import DayEntry
 from backfill_assets.kernel.core.states import State, States
 from backfill_assets.kernel.core.view import DayReceipt, Deliveries, LakeView, Source
@@ -102,7 +99,7 @@ def days_maybe_changed(
     `changed` day (per table), or the frontier moved."""
     if forecast.frontier(contract.name) != states.frontier(contract.name):
         return set(states.view.table(contract.name).latest)
-    found = _days_made_from(states, contract, changed)
+    found = days_made_from(states, contract, changed)
     for wanted in contract.inputs:
         if wanted.kind is InputKind.ARRIVALS:
             arrival_days = changed.get(wanted.table, frozenset())
@@ -119,7 +116,7 @@ def _days_of_arrivals(source: Source, arrival_days: Set[date]) -> set[date]:
     return found
 
 
-def _days_made_from(
+def days_made_from(
     states: States, contract: Contract, changed: Mapping[str, Set[date]]
 ) -> set[date]:
     """The days that are made from a `changed` day of other tables; of a table that is made from its
@@ -203,89 +200,3 @@ def _arrivals_after_load(
     for day in days - known:
         arrivals[day] = tuple(sorted((*arrivals.get(day, ()), (day, COMING))))
     return arrivals
-
-
-def requests_with_downstream(
-    states: States, requests: Sequence[Work], found: Needs, busy: Mapping[str, Set[date]]
-) -> list[Work]:
-    """Add downstream tables to the run of the first request, and leave out the requests that this
-    run covers.
-
-    Tables are added upstream first while every day in the joint range is up to date or rebuilt by
-    that run, in each table, and its inputs exist or are rebuilt by it. A request that was tried
-    before stays alone. Downstream days are not requested by this: a day that the run does not
-    rebuild is stale afterwards and is requested by itself, with attempts of its own.
-    """
-    if not requests or requests[0].attempt:
-        return list(requests)
-    first = requests[0]
-    reached = _days_downstream(states, first, found)
-    while reached:
-        days = first.needed_days.union(*reached.values())
-        covered = DayRange(min(days), max(days) + ONE_DAY)
-        tables = (first.table, *reached)
-        inside = [r for r in requests if _is_inside(r, tables, covered)]
-        rebuilt = {name: set(reached.get(name, ())) for name in tables}
-        for request in inside:
-            rebuilt[request.table] |= request.needed_days
-        if all(_may_run_cover(states, name, covered, rebuilt, busy) for name in tables):
-            others = [r for r in requests if not _is_inside(r, tables, covered)]
-            joint = replace(
-                first, needed=_needed_of(first.table, inside), tables=tables, days=covered
-            )
-            return [joint, *others]
-        reached.popitem()  # else without the last table, as far as one run can cover the others
-    return list(requests)
-
-
-def _needed_of(table: str, requests: Iterable[Work]) -> dict[str, str]:
-    """The days of the table that these requests are for, with their identities."""
-    needed = dict[str, str]()
-    for request in requests:
-        if request.table == table:
-            needed.update(request.needed)
-    return needed
-
-
-def _days_downstream(states: States, first: Work, found: Needs) -> dict[str, Set[date]]:
-    """Per table downstream of the request the days that follow from its days, and that need a
-    rebuild afterwards; not of assets, whose days Dagster alone makes."""
-    forecast = stale_after_needed(states)
-    changed: dict[str, Set[date]] = {first.table: first.needed_days}
-    for name, contract in states.contracts.items():
-        if name == first.table or contract.made_by:
-            continue
-        needed = forecast[name].union(found.waiting[name])
-        follows = _days_made_from(states, contract, changed) & needed
-        if follows:
-            changed[name] = follows
-    del changed[first.table]
-    return changed
-
-
-def _is_inside(request: Work, tables: Collection[str], covered: DayRange) -> bool:
-    """Whether a run of these tables and days does all that the request asks for."""
-    if request.attempt or request.table not in tables:
-        return False
-    return covered.start <= request.days.start and request.days.end <= covered.end
-
-
-def _may_run_cover(
-    states: States,
-    name: str,
-    covered: DayRange,
-    rebuilt: Mapping[str, Set[date]],
-    busy: Mapping[str, Set[date]],
-) -> bool:
-    """Whether a run that makes the days `rebuilt` of each table may cover all days `covered` of
-    this one: none is `busy`, the input days exist that it does not make itself, and what it does
-    not rebuild is settled."""
-    busy_days = busy.get(name, frozenset())
-    inputs = [i.table for i in states.contracts[name].inputs if i.reads_days]
-    present = [states.view.table(table).latest for table in inputs if table not in rebuilt]
-    for day in covered:
-        if day in busy_days or any(day not in days for days in present):
-            return False
-        if day not in rebuilt[name] and not may_lie_between(states, name, day):
-            return False
-    return True
