@@ -128,7 +128,7 @@ def test_spark_connects_own_modules_stay_in_the_engine() -> None:
 
 
 def test_of_the_second_engine_only_its_plug_and_the_list_of_engines_know() -> None:
-    """The others ask an engine's abilities (`kernel.core.engines`), so that a third one is a file
+    """The others ask an engine's abilities (`engines.abilities`), so that a third one is a file
     and its line in the list."""
     plug = {"sail", "sail_differences", "sail_plans"}
     knowing = {

@@ -23,6 +23,7 @@ from backfill_assets.pipeline.tables import tables
 # too late.
 LOADERS = (
     "backfill_assets.intake.raw",
+    "backfill_assets.engines.abilities",
     "backfill_assets.engines.sail",
     "backfill_assets.intake.forgotten",
     "backfill_assets.intake.heirs",
@@ -121,7 +122,7 @@ DECIDES_NO_ROW = {
     "kernel.write.session",
 }
 PINNED = {
-    "raw 1": "7a9001d0460fccf75b348ed3f0f9035d",
+    "raw 1": "40b4ccefe97e6b7e92af20918d420b76",
     "staging 2": "5ba6cbecd3b2517e9788b2cdd61baace",
     "staging of a table 1": "66eba71cf1686f07727a96e02090a3ef",
     "features 1": "367237eb257d0040e5e3659003b292f5",

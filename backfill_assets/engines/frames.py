@@ -2,7 +2,7 @@
 no input decides.
 
 Not here: orders and sums that only show in rows (`kernel.write.computing`), and what an engine
-computes otherwise (`kernel.core.engines`). A frame of a session without Spark Connect has no such
+computes otherwise (`abilities`). A frame of a session without Spark Connect has no such
 plan; nothing is found in it.
 """
 

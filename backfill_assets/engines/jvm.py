@@ -17,10 +17,10 @@ from functools import cache
 from pathlib import Path
 from typing import Literal
 
+from backfill_assets.engines.abilities import Engine
 from backfill_assets.engines.cache import delta_jars, package_version, s3a_jars, spark_home
 from backfill_assets.engines.confs import LOOPBACK, EngineSettings, launch_confs, properties_text
 from backfill_assets.engines.supervisor import ServerFolder, ServerRequest
-from backfill_assets.kernel.core.engines import Engine
 from backfill_assets.kernel.core.errors import BackfillError
 
 VERSIONS = (17, 21)  # what Spark 4.2 supports; 25 starts but fails at the first query

@@ -14,7 +14,7 @@ from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-from backfill_assets.kernel.core.engines import SHORT_OF_MEMORY
+from backfill_assets.engines.abilities import SHORT_OF_MEMORY
 from backfill_assets.kernel.core.errors import (
     BackfillError,
     EngineLost,

@@ -22,12 +22,12 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from backfill_assets.engines.abilities import Engine
 from backfill_assets.engines.cache import package_version
 from backfill_assets.engines.confs import LOOPBACK, EngineSettings
 from backfill_assets.engines.supervisor import ServerFolder, ServerRequest
 from backfill_assets.kernel.core.column_types import ARRAY, DECIMAL, ColumnType
 from backfill_assets.kernel.core.contracts import Contract
-from backfill_assets.kernel.core.engines import Engine
 from backfill_assets.kernel.core.errors import SettingsError
 from backfill_assets.kernel.core.process import python_command
 

@@ -284,7 +284,7 @@ def sql_differences(
     text: str, types: Types, keys: Keys = (), landed: bool = False
 ) -> dict[str, str]:
     """Return what an expression or query holds that differs, as
-    `kernel.core.engines.Engine.differences` says; text that cannot be parsed counts as
+    `abilities.Engine.differences` says; text that cannot be parsed counts as
     different."""
     try:
         tokens: Any = sqlglot.tokenize(text, read="spark")

@@ -12,6 +12,7 @@ import sqlglot
 from sqlglot import exp
 from sqlglot.errors import SqlglotError
 
+from backfill_assets.engines.abilities import identifying_columns
 from backfill_assets.engines.frames import message_parts, plan_messages
 from backfill_assets.engines.sail_differences import (
     Keys,
@@ -22,7 +23,6 @@ from backfill_assets.engines.sail_differences import (
     with_advice,
 )
 from backfill_assets.kernel.core.contracts import Contract
-from backfill_assets.kernel.core.unsteady import identifying_columns
 
 # Parts of a plan that take any of several rows, run Python or read by themselves.
 RELATIONS = frozenset(

@@ -14,12 +14,12 @@ import threading
 import time
 from contextlib import AbstractContextManager, suppress
 from dataclasses import asdict, dataclass
-from importlib.util import find_spec
 from pathlib import Path
 from tempfile import TemporaryFile
 
 from filelock import FileLock, Timeout
 
+from backfill_assets.engines.abilities import SPARK, Engine
 from backfill_assets.engines.cache import package_version
 from backfill_assets.engines.confs import EngineSettings
 from backfill_assets.engines.jvm import Embedded
@@ -33,7 +33,7 @@ from backfill_assets.engines.supervisor import (
     ServerRequest,
     take_lock,
 )
-from backfill_assets.kernel.core.engines import EMBEDDED, SAIL, SPARK, Engine
+from backfill_assets.kernel.core.engines import EMBEDDED, SAIL
 from backfill_assets.kernel.core.errors import (
     BackfillError,
     EngineLost,
@@ -80,16 +80,6 @@ def identity_version(identity: dict[str, str]) -> str:
     """The packages that a running server is made of, in words."""
     packages = (p for engine in SERVERS.values() for p in engine.packages)
     return ", ".join(f"{name} {identity[name]}" for name in packages if name in identity)
-
-
-def quickest_engine() -> str:
-    """The name of the installed engine that starts soonest."""
-    light = (
-        name
-        for name, engine in SERVERS.items()
-        if not engine.needs_java and find_spec(engine.packages[0])
-    )
-    return next(light, EMBEDDED)
 
 
 @dataclass(frozen=True)

@@ -17,6 +17,7 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from backfill_assets.engines.abilities import SPARK, Engine
 from backfill_assets.engines.confs import NOT_FOR_ROWS, EngineSettings, session_confs
 from backfill_assets.engines.foreign import needs_bucket, unwrapped_session
 from backfill_assets.engines.loss import (
@@ -39,7 +40,7 @@ from backfill_assets.engines.server import (
 )
 from backfill_assets.engines.supervisor import Record, ServerFolder
 from backfill_assets.engines.workers import counted_write, has_local_master, is_connect
-from backfill_assets.kernel.core.engines import PROJECT_SESSION, SPARK, Engine
+from backfill_assets.kernel.core.engines import PROJECT_SESSION
 from backfill_assets.kernel.core.errors import BackfillError, unusable_file_error
 from backfill_assets.kernel.core.process import freeze_objects
 from backfill_assets.kernel.place.processes import Process

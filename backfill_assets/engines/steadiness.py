@@ -13,11 +13,11 @@ from collections.abc import Collection, Iterable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from typing import TYPE_CHECKING
 
+from backfill_assets.engines.abilities import Engine, differences_advice, differences_culprit
 from backfill_assets.engines.frames import undecided_names
 from backfill_assets.engines.server import engine_named
 from backfill_assets.engines.session import changed_settings, explained_error, session_engine
 from backfill_assets.kernel.core.contracts import Contract
-from backfill_assets.kernel.core.engines import Engine, differences_advice, differences_culprit
 from backfill_assets.kernel.core.errors import (
     NOT_RUN,
     BackfillError,

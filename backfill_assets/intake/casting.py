@@ -2,7 +2,7 @@
 reads unlike Spark.
 
 Not here: the text of `select` (`select`), applying it (`mapping`), and the list of an engine's
-differences (behind `kernel.core.engines.Engine`). No cast cuts off a fraction, rounds to a declared
+differences (behind `engines.abilities.Engine`). No cast cuts off a fraction, rounds to a declared
 scale, takes 2 for true or makes NULL of text in silence. An empty text is NULL to every type but
 STRING and BINARY: CSV has no other NULL. What an engine reads otherwise is refused in `select`, and
 set aside in landed values.
@@ -13,10 +13,10 @@ from typing import TYPE_CHECKING
 
 from sqlglot import exp
 
+from backfill_assets.engines.abilities import Engine, differences_advice, differences_culprit
 from backfill_assets.intake.expression_types import is_floating, typed_tree
 from backfill_assets.intake.session_free import has_no_day
 from backfill_assets.kernel.core.column_types import ARRAY, DECIMAL, GREATEST_PRECISION, ColumnType
-from backfill_assets.kernel.core.engines import Engine, differences_advice, differences_culprit
 from backfill_assets.kernel.core.errors import SettingsError
 
 if TYPE_CHECKING:

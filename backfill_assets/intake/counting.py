@@ -10,6 +10,7 @@ from dataclasses import dataclass, field, replace
 from datetime import date
 from typing import TYPE_CHECKING, NamedTuple
 
+from backfill_assets.engines.abilities import SHORT_OF_MEMORY
 from backfill_assets.engines.loss import is_disk_full, is_engine_loss
 from backfill_assets.engines.server import SERVERS, engine_named
 from backfill_assets.engines.session import explained_error, is_of_this_machine
@@ -41,7 +42,6 @@ from backfill_assets.intake.table_changes import (
 )
 from backfill_assets.intake.tasks import Intake
 from backfill_assets.intake.text_lines import Unreadable
-from backfill_assets.kernel.core.engines import SHORT_OF_MEMORY
 from backfill_assets.kernel.core.errors import BackfillError, SettingsError
 from backfill_assets.kernel.core.texts import printable_text
 from backfill_assets.kernel.tables.folder import LakeFolder

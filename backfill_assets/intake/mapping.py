@@ -14,6 +14,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
+from backfill_assets.engines.abilities import SHORT_OF_MEMORY, SPARK, Engine
 from backfill_assets.intake.casting import (
     OF_SELECT,
     UnfitSelect,
@@ -37,7 +38,6 @@ from backfill_assets.intake.select import (
 )
 from backfill_assets.intake.session_free import clock_fault, guarded_text, session_names
 from backfill_assets.kernel.core.column_types import ColumnType, quoted_column, read_type
-from backfill_assets.kernel.core.engines import SHORT_OF_MEMORY, SPARK, Engine
 from backfill_assets.kernel.core.errors import SettingsError
 from backfill_assets.kernel.core.payload import DEFAULT_PAYLOAD, MACHINERY, PayloadColumn
 

@@ -11,6 +11,7 @@ import shutil
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from datetime import date, datetime
+from importlib.util import find_spec
 from itertools import groupby
 from pathlib import Path
 from typing import Any
@@ -20,9 +21,10 @@ import pyarrow.parquet as pq
 from deltalake import write_deltalake
 
 from backfill_assets.engines.lake_session import LakeSession
-from backfill_assets.engines.server import quickest_engine
+from backfill_assets.engines.server import SERVERS
 from backfill_assets.kernel.core.contracts import Contract
 from backfill_assets.kernel.core.days import DayRange
+from backfill_assets.kernel.core.engines import EMBEDDED
 from backfill_assets.kernel.core.errors import SettingsError
 from backfill_assets.kernel.core.receipts import DayEntry, Provenance
 from backfill_assets.kernel.place.port import load_lock
@@ -67,6 +69,16 @@ def make_lake(folder: Path, start: date, more: str = "") -> Lake:
     folder.mkdir(parents=True, exist_ok=True)
     (folder / FILE_NAME).write_text(lake_toml(settings) + more, encoding="utf-8")
     return open_lake(folder)
+
+
+def quickest_engine() -> str:
+    """The name of the installed engine that starts soonest."""
+    light = (
+        name
+        for name, engine in SERVERS.items()
+        if not engine.needs_java and find_spec(engine.packages[0])
+    )
+    return next(light, EMBEDDED)
 
 
 def add_control(lake: Lake, name: str, query: str, grain: str, known: Mapping[str, int]) -> Lake:

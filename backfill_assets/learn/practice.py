@@ -11,7 +11,6 @@ from dataclasses import dataclass, field
 from datetime import date
 from pathlib import Path
 
-from backfill_assets.engines.server import quickest_engine
 from backfill_assets.engines.session import drop_session
 from backfill_assets.kernel.core.clock import utc_today
 from backfill_assets.kernel.core.errors import BackfillError, SettingsError
@@ -22,7 +21,7 @@ from backfill_assets.kernel.tables.settings import is_lake
 from backfill_assets.kernel.tables.view import read_view
 from backfill_assets.learn.drills import PlantedFault
 from backfill_assets.learn.example_lakes import FEWEST_DAYS, days_until, make_sample
-from backfill_assets.learn.lab_lakes import copy_lake, load_days
+from backfill_assets.learn.lab_lakes import copy_lake, load_days, quickest_engine
 from backfill_assets.pipeline.chosen import chosen_pipeline
 
 WORDS = (

@@ -7,14 +7,18 @@ from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 
 from backfill_assets.cli.findings import Diagnosis, error_finding, good_finding
+from backfill_assets.engines.abilities import (
+    Engine,
+    differences_advice,
+    differences_culprit,
+    identifying_columns,
+)
 from backfill_assets.engines.lake_session import LakeSession
 from backfill_assets.engines.server import (
     identity_version,
     server_engine,
 )
 from backfill_assets.kernel.core.contracts import Contract
-from backfill_assets.kernel.core.engines import Engine, differences_advice, differences_culprit
-from backfill_assets.kernel.core.unsteady import identifying_columns
 from backfill_assets.kernel.tables.home import Lake
 from backfill_assets.kernel.write.model import Table, source_files
 

@@ -20,12 +20,12 @@ from collections.abc import Iterator, Sequence
 from contextlib import suppress
 from pathlib import Path
 
+from backfill_assets.engines.abilities import Engine
 from backfill_assets.engines.confs import EngineSettings
 from backfill_assets.engines.server import engine_named, stop_server
 from backfill_assets.engines.session import open_session
 from backfill_assets.intake.select import NOT_PARSED, refuse_beyond_the_row, select_expressions
 from backfill_assets.intake.session_free import clock_fault, guarded_text
-from backfill_assets.kernel.core.engines import Engine
 from backfill_assets.kernel.core.errors import SettingsError
 from backfill_assets_tests.processes import CHECKOUT
 

@@ -1,14 +1,10 @@
-"""Names of functions that the row does not decide, or not alone, for every search for them; columns
-that name a row.
+"""Names of functions that the row does not decide, or not alone, for every search for them.
 
 Not here: the searches (`engines.frames`, `intake.select`, `engines.sail_differences`), and rows
 computed again in another order (`kernel.write.computing`).
 """
 
 import re
-from collections.abc import Collection, Iterator
-
-from backfill_assets.kernel.core.contracts import Contract
 
 # What the row does not decide: the clock, chance, and where and by whom it is computed.
 CLOCK = frozenset(
@@ -208,18 +204,3 @@ def is_spark_function(name: str) -> bool:
     """Whether a name that the parser does not know is a function of Spark's that gives the same for
     the same rows."""
     return name in KNOWN | RAISING_TOO | OF_MANY_ROWS or FAMILIES.fullmatch(name) is not None
-
-
-def identifying_columns(inputs: Collection[Contract]) -> list[frozenset[str]]:
-    """Sets of columns that identify a row of one of these tables: its key, and the column of its
-    day."""
-    return [frozenset((*c.key, day)) for c in inputs for day in _day_columns(c)]
-
-
-def _day_columns(contract: Contract) -> Iterator[str]:
-    """The columns that give a row's day: the day itself, and the time that decides it (`x_ts` for
-    `x_date`)."""
-    yield contract.day_column
-    time = f"{contract.day_column.removesuffix('_date')}_ts"
-    if time in contract.column_names:
-        yield time

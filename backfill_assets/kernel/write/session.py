@@ -2,7 +2,7 @@
 `Auditor`, who counts the rows of files.
 
 DuckDB in this process is an auditor, too (`DuckDBAuditor`). Not here: sessions and the other
-auditor (the room `engines`), and what an engine can do (`kernel.core.engines`).
+auditor, and what an engine can do (the room `engines`).
 """
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence

@@ -1,25 +1,11 @@
-"""Which functions are known as Spark's own, and which columns name a row.
+"""Which functions are known as Spark's own.
 
 Not tested here: the searches for these names (`engines.test_frames`, `intake.test_select`).
 """
 
 import pytest
 
-from backfill_assets.kernel.core.contracts import Column, Contract
-from backfill_assets.kernel.core.unsteady import identifying_columns, is_spark_function
-
-
-def test_a_key_holds_the_day_or_the_time_that_decides_it() -> None:
-    columns = (
-        Column("seq", "BIGINT", "n"),
-        Column("arrival_ts", "TIMESTAMP", "t"),
-        Column("arrival_date", "DATE", "d"),
-    )
-    raw = Contract("raw", "r", columns, "arrival_date", ("seq",), ())
-    assert identifying_columns([raw]) == [
-        frozenset({"seq", "arrival_date"}),
-        frozenset({"seq", "arrival_ts"}),
-    ]
+from backfill_assets.kernel.core.unsteady import is_spark_function
 
 
 @pytest.mark.parametrize(
