@@ -82,6 +82,7 @@ DECIDES_NO_ROW = {
     "engines.sail_plans",
     "engines.server",
     "engines.session",
+    "engines.spark_functions",
     "engines.supervisor",
     "engines.workers",
     "intake.arrivals",
@@ -122,7 +123,7 @@ DECIDES_NO_ROW = {
     "kernel.write.session",
 }
 PINNED = {
-    "raw 1": "40b4ccefe97e6b7e92af20918d420b76",
+    "raw 1": "46101ec191f1da6963848f9f51714b0a",
     "staging 2": "5ba6cbecd3b2517e9788b2cdd61baace",
     "staging of a table 1": "66eba71cf1686f07727a96e02090a3ef",
     "features 1": "367237eb257d0040e5e3659003b292f5",

@@ -15,7 +15,8 @@ from sqlglot import exp
 from sqlglot.errors import SqlglotError
 from sqlglot.optimizer.annotate_types import annotate_types
 
-from backfill_assets.kernel.core.unsteady import UNDECIDED, is_spark_function
+from backfill_assets.engines.spark_functions import is_spark_function
+from backfill_assets.kernel.core.unsteady import UNDECIDED
 
 Types = Mapping[str, str]
 Keys = Collection[frozenset[str]]

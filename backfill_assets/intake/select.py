@@ -8,7 +8,7 @@ list is refused: it may be a Python UDF, or read files.
 """
 
 import re
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from functools import lru_cache
 from typing import TYPE_CHECKING
 
@@ -18,9 +18,10 @@ from sqlglot.dialects.spark import Spark
 from sqlglot.errors import SqlglotError, TokenError
 from sqlglot.tokens import Token, TokenType  # type: ignore[attr-defined]
 
+from backfill_assets.engines.spark_functions import OF_MANY_ROWS, is_spark_function
 from backfill_assets.kernel.core.errors import SettingsError
 from backfill_assets.kernel.core.payload import CLOCKS, TAKEN_AWAY
-from backfill_assets.kernel.core.unsteady import BARE, OF_MANY_ROWS, UNDECIDED, is_spark_function
+from backfill_assets.kernel.core.unsteady import BARE, UNDECIDED
 
 if TYPE_CHECKING:
     from pyspark.sql import Column
@@ -300,15 +301,17 @@ def refuse_beyond_the_row(select: str) -> None:
                 raise select_error(why)
 
 
-def beyond_row_reason(node: exp.Expr, is_known: Callable[[str], bool] = is_spark_function) -> str:
-    """Why a part of an expression is not decided by the row; empty where it is. `is_known` says
-    whether a function that the parser does not know is one of Spark's."""
+def beyond_row_reason(node: exp.Expr, *, may_raise: bool = True) -> str:
+    """Why a part of an expression is not decided by the row; empty where it is. A function that the
+    parser does not know is one of Spark's, and, unless it `may_raise`, one that raises for no
+    row."""
     name = function_name(node)
     if isinstance(node, SUBQUERIES):
         return f"{node.sql('spark')} is a subquery, and reads more than the row"
     if isinstance(node, MANY_ROWS) or name in OF_MANY_ROWS:
         return f"{node.sql('spark')} is not an expression over one row"
-    is_unknown = isinstance(node, exp.Anonymous) and not is_known(name)
+    is_known = is_spark_function(name, may_raise=may_raise)
+    is_unknown = isinstance(node, exp.Anonymous) and not is_known
     if is_unknown or name.startswith("current_"):
         return f"{name} is no function of Spark that gives the same for the same row"
     return ""

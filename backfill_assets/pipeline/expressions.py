@@ -24,7 +24,6 @@ from backfill_assets.kernel.core.column_types import (
     read_type,
 )
 from backfill_assets.kernel.core.errors import SettingsError
-from backfill_assets.kernel.core.unsteady import KNOWN
 from backfill_assets.pipeline.columns import declaration_error
 
 RAISING: dict[type, str] = {
@@ -84,7 +83,7 @@ def check_expression(
     """The columns that a tree names, in their own spelling. Raises SettingsError for what it may
     not hold."""
     for node in parsed.walk():
-        why = beyond_row_reason(node, KNOWN.__contains__) or _why_it_raises(node)
+        why = beyond_row_reason(node, may_raise=False) or _why_it_raises(node)
         if why:
             raise declaration_error(where, why, ADVICE)
     known = {name.lower(): name for name in columns}

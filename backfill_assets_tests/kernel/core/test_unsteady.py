@@ -1,20 +1,15 @@
-"""Which functions are known as Spark's own.
+"""Names of functions that the row does not decide: each for one reason, and those that are words.
 
 Not tested here: the searches for these names (`engines.test_frames`, `intake.test_select`).
 """
 
-import pytest
-
-from backfill_assets.kernel.core.unsteady import is_spark_function
+from backfill_assets.kernel.core.unsteady import BARE, CHANCE, CLOCK, PLACE, UNDECIDED
 
 
-@pytest.mark.parametrize(
-    "name", ["bround", "variant_get", "st_area", "time_diff", "rank", "hll_union", "xpath_int"]
-)
-def test_a_function_of_sparks_is_known(name: str) -> None:
-    assert is_spark_function(name)
+def test_a_function_that_the_row_does_not_decide_has_one_reason() -> None:
+    assert len(CLOCK | CHANCE | PLACE) == len(CLOCK) + len(CHANCE) + len(PLACE)
 
 
-@pytest.mark.parametrize("name", ["my_own", "rand", "hll_sketch_agg", "read_files", "st"])
-def test_any_other_may_be_somebodys_own(name: str) -> None:
-    assert not is_spark_function(name)
+def test_what_is_called_without_brackets_reads_the_clock_or_the_session() -> None:
+    assert BARE < UNDECIDED
+    assert not BARE & CHANCE
