@@ -6,6 +6,7 @@ program."""
 
 import os
 from collections.abc import Iterable
+from difflib import unified_diff
 from pathlib import Path
 
 
@@ -15,6 +16,9 @@ def hold_pin(file: Path, found: Iterable[str]) -> None:
     lines = [*found]
     if os.environ.get("BACKFILL_ASSETS_PIN"):
         file.write_text("".join(f"{line}\n" for line in lines), encoding="utf-8")
-    assert lines == file.read_text(encoding="utf-8").splitlines(), (
-        f"not what {file.name} says: see pins.py"
+    pinned = file.read_text(encoding="utf-8").splitlines()
+    told = "\n".join(unified_diff(pinned, lines, "pinned", "found", n=0, lineterm=""))
+    assert lines == pinned, (
+        f"not what {file.parent.name}/{file.name} says. Where it is meant: run this test with "
+        f"BACKFILL_ASSETS_PIN=1, which writes the file anew, and tell users in CHANGELOG.md\n{told}"
     )

@@ -13,6 +13,7 @@ MOST_LINES = 120
 BELOW = (CHECKOUT, CHECKOUT / PACKAGE, CHECKOUT / TESTS)
 # Words in capitals stand for names of one's own; `lake.toml` is a lake's.
 FILE = re.compile(r"`(?!lake\.toml)([a-z_./]+(?:\.(?:py|md|txt|toml)|/))`")
+DEFINED = re.compile(r"`([A-Z]+[a-z]\w*)`")
 NAME = re.compile(r"`((?:kernel|intake|plans|engines|cli)(?:\.\w+)+)`")
 
 
@@ -34,6 +35,12 @@ def test_a_name_that_the_page_gives_is_defined(name: str) -> None:
     module = max((m for m in modules if f"{name}.".startswith(f"{m}.")), key=len)
     parts = name.removeprefix(module).strip(".").split(".")
     assert all(re.search(rf"\b{part}\b", modules[module].text) for part in parts)
+
+
+@pytest.mark.parametrize("name", sorted(set(DEFINED.findall(PAGE.read_text("utf-8")))))
+def test_a_class_that_the_page_names_is_defined(name: str) -> None:
+    definition = re.compile(rf"(?m)^(?:class )?{name}\b")
+    assert any(definition.search(f.text) for f in sources(PACKAGE)), "it has another name now"
 
 
 def test_the_workflow_runs_files_of_this_repository() -> None:

@@ -11,7 +11,7 @@ import click
 import pytest
 
 import backfill_assets
-from backfill_assets.cli.app import app
+from backfill_assets.cli.app import all_commands, app
 from backfill_assets.kernel.tables.settings import load_settings
 from backfill_assets_tests.files import SMALLEST
 from backfill_assets_tests.sources import CHECKOUT
@@ -91,6 +91,15 @@ def _of_console(text: str) -> list[str]:
 def _commands() -> list[list[str]]:
     texts = [g.read_text("utf-8") for g in GUIDES]
     return [shlex.split(c, comments=True) for t in texts for c in (*_of_prose(t), *_of_console(t))]
+
+
+@pytest.mark.whole_house
+def test_the_guide_commands_has_a_line_for_every_command() -> None:
+    """`end_to_end.test_readme` runs them."""
+    page = CHECKOUT / "backfill_assets" / "guides" / "commands.md"
+    named = {words.split()[0] for words in _of_console(page.read_text("utf-8"))}
+    missing = {*all_commands()} - named - {"demo"}
+    assert not missing, f"write a line about {missing} in {page.name}, with words that run"
 
 
 @pytest.mark.whole_house

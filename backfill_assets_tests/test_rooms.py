@@ -5,25 +5,38 @@ the number, and nobody raises it."""
 
 import ast
 import tomllib
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
+from typing import Any
 
 import pytest
 
 from backfill_assets.kernel.core.rooms import installed_rooms
-from backfill_assets_tests.sources import CAN_BE_LEFT_OUT, CHECKOUT, PACKAGE, sources
+from backfill_assets_tests.sources import CAN_BE_LEFT_OUT, CHECKOUT, PACKAGE, TESTS, sources
 
 KERNEL = f"{PACKAGE}.kernel"
 FRAME = "cli"
 MOST_KERNEL_NAMES = 481  # that rooms import
 MOST_BETWEEN_ROOMS = 366  # pairs of modules
 MOST_MUTUAL_PAIRS = 0  # of rooms that import each other
+# By contract about rooms: those that it lets off.
+FREE: Mapping[str, frozenset[str]] = {
+    "kernel": frozenset(),
+    "transforms": frozenset(),
+    "dagster": frozenset({"cli", "dagster"}),
+    "engines": frozenset(
+        {"assets", "buckets", "cli", "dagster", "engines", "foreign", "intake", "learn", "pipeline"}
+    ),
+}
+
+
+def _contract(name: str) -> Mapping[str, Any]:
+    settings = tomllib.loads((CHECKOUT / "pyproject.toml").read_text("utf-8"))
+    (found,) = [c for c in settings["tool"]["importlinter"]["contracts"] if c["id"] == name]
+    return {**found}
 
 
 def _exceptions(contract: str) -> list[str]:
-    settings = tomllib.loads((CHECKOUT / "pyproject.toml").read_text("utf-8"))
-    contracts = settings["tool"]["importlinter"]["contracts"]
-    (found,) = [c.get("ignore_imports", ()) for c in contracts if c["id"] == contract]
-    return [str(exception) for exception in found]
+    return [str(exception) for exception in _contract(contract).get("ignore_imports", ())]
 
 
 def _imported() -> Iterator[tuple[str, str]]:
@@ -51,6 +64,27 @@ def _between_rooms() -> set[tuple[str, str]]:
         if len(rooms) == 2 and rooms <= folders and _room(imported) != FRAME:
             found.add((importing, imported))
     return found
+
+
+@pytest.mark.parametrize("contract", FREE)
+def test_a_contract_about_rooms_names_every_room_that_it_does_not_let_off(contract: str) -> None:
+    """Of an import of a room that it does not name, `lint-imports` would say nothing."""
+    rules = _contract(contract)
+    named = {_room(m) for m in (*rules["source_modules"], *rules["forbidden_modules"])}
+    missing = {room.name for room in installed_rooms()} - named - FREE[contract]
+    assert not missing, (
+        f"name {missing} in the contract {contract!r} of pyproject.toml, or in FREE of this file if "
+        f"it must not hold there: {rules['name']}"
+    )
+
+
+@pytest.mark.whole_house
+def test_a_room_that_no_other_room_imports_is_one_that_can_be_left_out() -> None:
+    imported = {_room(m) for i, m in _imported() if _room(i) != _room(m)}
+    missing = {room.name for room in installed_rooms()} - imported - CAN_BE_LEFT_OUT
+    assert not missing, (
+        f"name {missing} in CAN_BE_LEFT_OUT of {TESTS}/sources.py, so that `.ci/without.py` tries it"
+    )
 
 
 def test_no_import_leaves_the_kernel_or_points_up_in_it() -> None:

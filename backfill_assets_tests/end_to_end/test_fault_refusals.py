@@ -22,6 +22,7 @@ from backfill_assets.dagster.adapter.verdicts import Standing
 from backfill_assets.kernel.core.days import ONE_DAY
 from backfill_assets.kernel.log.log_state import LOGS
 from backfill_assets.kernel.tables.home import Lake, open_lake
+from backfill_assets_tests.builders import CHECKS
 from backfill_assets_tests.cli.typed import run as command
 from backfill_assets_tests.homes import make_home, opened_home
 from backfill_assets_tests.lakes import (
@@ -40,7 +41,6 @@ pytestmark = pytest.mark.users_do
 
 FIRST, LAST, DAYS = "2024-03-01", "2024-03-31", 31
 BAD, EMPTY = date(2024, 3, 15), date(2024, 3, 10)
-CHECKS = {"row_count", "not_null", "unique_key", "profile"}
 
 
 def month() -> list[dict[str, Any]]:

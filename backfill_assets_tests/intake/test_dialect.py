@@ -28,6 +28,7 @@ from backfill_assets_tests.landed import (
     small,
     take_in,
 )
+from backfill_assets_tests.sources import CHECKOUT, PACKAGE
 
 GERMAN = Dialect(separator=";", encoding="cp1252", numbers=("total",), decimal=",", thousands=".")
 
@@ -203,6 +204,15 @@ WRONG: dict[str, list[object]] = {
     "nonsense": [1],
     "preamble": [["*"] * 101],
 }
+
+
+@pytest.mark.parametrize("key", Dialect.model_fields)
+def test_a_key_of_a_dialect_stands_in_the_guide_and_in_a_new_lake_toml(key: str) -> None:
+    package = CHECKOUT / PACKAGE
+    assert f"`{key}`" in (package / "guides" / "as-others-write.md").read_text("utf-8")
+    shown = (package / "learn" / "new_lake.toml").read_text("utf-8").splitlines()
+    (line,) = [line for line in shown if line.startswith("# separator = ")]
+    assert key in line
 
 
 @pytest.mark.parametrize("key", WRONG)

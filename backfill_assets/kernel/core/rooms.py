@@ -48,7 +48,8 @@ class Room:
     `standing`: functions of a lake and its pipeline that yield lines for a person, which `status`
     shows. `tables`: by their names below `system.` a `reading.system_tables.SystemTable`. `checks`:
     functions of a `reading.system_tables.LakeLook` that yield rows of `system.checks`. `doctor`: by
-    what they look at, functions of a lake and its tables that yield `cli.findings.Diagnosis`.
+    what they look at, functions of a lake and its tables that yield `cli.findings.Diagnosis`; of a
+    damaged log or lake version the doctor tells itself, so they catch BackfillError of reading one.
 
     `dagster`: a function that gives what it adds to the definitions of a lake in Dagster, for a
     `dagster.adapter.context.ShownLake`. `offers`: functions for other rooms, which go on without
