@@ -117,6 +117,11 @@ VARIANTS = (
         "100",
         "random histories, each against a new lake",
     ),
+    Variant(
+        "simulation",
+        (sys.executable, "-m", f"{TESTS}.simulation", "--seeds", "1000000", "--minutes", "120"),
+        "stories of several machines on one lake, two hours",
+    ),
     benchmark("years", "years", "400 simulated days of use, within bounds", "400"),
     benchmark(
         "session-matrix",

@@ -1,0 +1,93 @@
+"""What may go wrong at a request: of the store, of the process that asks, of its machine.
+
+Here: drawing a fault for a request, and what it does. Not here: the requests (`store`). Faults are
+drawn while they are `on`; afterwards everything answers, and who died stays dead.
+"""
+
+from collections import Counter
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import TypeVar
+
+from obstore import exceptions as of
+
+from backfill_assets_tests.simulation.scheduler import Machine, Scheduler
+
+T = TypeVar("T")
+SECONDS_SLOW = (2.0, 9.0, 25.0)
+SECONDS_PAUSED = (5.0, 40.0, 150.0, 400.0)
+CLOCK_STEPS = (7.0, -7.0, 900.0, -900.0, 86_400.0)
+LOST = "the answer is lost"
+LATER = "an answer 500, though it was done, and done again"
+BUSY = "503"
+MEETS = "409"
+SLOW = "a slow answer"
+PAUSED = "the process is paused"
+KILLED = "the process is killed"
+MACHINE_LOST = "the machine is lost"
+CLOCK = "the machine's clock steps"
+DISK = "the disk is full"
+NEVER = "never"
+
+
+@dataclass
+class Faults:
+    """Faults of one story: each request meets one with this chance."""
+
+    scheduler: Scheduler
+    share: float = 0.0
+    kinds: tuple[str, ...] = (LOST, LATER, BUSY, MEETS, SLOW, PAUSED, KILLED, MACHINE_LOST, CLOCK)
+    is_on: bool = True
+    met: "Counter[str]" = field(default_factory=Counter)
+    losable: tuple[Machine, ...] = ()  # machines that may be lost
+
+    def meet(self, kind: str, key: str, effect: Callable[[], T]) -> T:
+        """Do a request, with the fault that it meets."""
+        fault = self._drawn() if self.is_on else NEVER
+        if fault == NEVER:
+            return effect()
+        self.met[fault] += 1
+        self.scheduler.note(f"{self.scheduler.process.name}: {fault}")
+        if fault in (SLOW, PAUSED, CLOCK, KILLED, MACHINE_LOST):
+            self._strike_process(fault)
+            return effect()
+        if fault == BUSY or (fault == MEETS and not kind.startswith("write")):
+            raise of.GenericError(f"{key}: status code: 503")
+        if fault == MEETS:
+            raise of.GenericError(
+                f"{key}: status code: 409 <Code>ConditionalRequestConflict</Code>"
+            )
+        done = effect()
+        if fault == LOST:
+            raise of.GenericError(f"{key}: operation timed out")
+        return self._repeated(kind, done, effect)
+
+    def _drawn(self) -> str:
+        return (NEVER, *self.kinds)[self.scheduler.choices.draw(len(self.kinds) + 1, self.share)]
+
+    def _strike_process(self, fault: str) -> None:
+        scheduler, process = self.scheduler, self.scheduler.process
+        if fault == SLOW:
+            scheduler.wait(SECONDS_SLOW[scheduler.choices.draw(len(SECONDS_SLOW))])
+        elif fault == PAUSED:
+            seconds = SECONDS_PAUSED[scheduler.choices.draw(len(SECONDS_PAUSED))]
+            process.paused_until = scheduler.now + seconds
+            scheduler.wait(seconds)
+        elif fault == CLOCK:
+            step = CLOCK_STEPS[scheduler.choices.draw(len(CLOCK_STEPS))]
+            process.machine.clock_off += step
+        elif fault == KILLED:
+            scheduler.kill(process)
+            scheduler.wait(0.0)
+        elif process.machine in self.losable:
+            scheduler.lose(process.machine)
+            scheduler.wait(0.0)
+
+    def _repeated(self, kind: str, done: T, effect: Callable[[], T]) -> T:
+        """The client asks again by itself, and meets what its first request did."""
+        if kind != "write if":
+            return effect()
+        try:
+            return effect()
+        except (of.AlreadyExistsError, of.PreconditionError) as error:
+            raise type(error)(f"{error} after 1 retries") from None

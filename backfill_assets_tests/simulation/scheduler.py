@@ -1,0 +1,200 @@
+"""Machines, their processes and the threads of these, of which exactly one runs at a time.
+
+Here: who goes on at each stop, the clock, deaths and pauses. Not here: what a request does
+(`store`), which faults there are (`faults`), and who stands in for threads and clocks of Python
+(`replaced`). A thread is a greenlet, which leaves only where it says so: before a request, and
+where it waits.
+"""
+
+import hashlib
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Any
+
+from greenlet import GreenletExit, getcurrent, greenlet
+
+from backfill_assets.kernel.core.clock import SECONDS
+from backfill_assets_tests.simulation.choices import Choices
+
+BEGAN = 1_900_000_000.0  # seconds since 1970, by the store's clock
+REQUEST_SECONDS = 0.02  # of one request
+FIRST_PID = 5_000_000  # above every number that a system gives
+MOST_STOPS = 60_000  # of a story: more mean that it does not end
+
+
+class Endless(AssertionError):
+    """A story took more requests than any that ends."""
+
+
+@dataclass(eq=False)
+class Machine:
+    """A host with a clock of its own."""
+
+    name: str
+    clock_off: float = 0.0  # seconds
+
+
+@dataclass(eq=False)
+class Process:
+    """A process of a machine; nothing of it goes on once it is dead, or until it is `paused`."""
+
+    pid: int
+    machine: Machine
+    name: str
+    is_alive: bool = True
+    paused_until: float = 0.0
+    requests: int = 0
+
+
+@dataclass(eq=False)
+class Thread:
+    """A thread of a process. `is_foreground`: the story goes on until it ends."""
+
+    process: Process
+    name: str
+    work: Callable[[], object]
+    is_foreground: bool
+    wakes_at: float = 0.0
+    is_over: bool = False
+    was_killed: bool = False
+    failure: BaseException | None = None
+    stands: Any = None  # its greenlet
+
+
+@dataclass
+class Scheduler:
+    """One story's machines. `now`: seconds since 1970, by the store's clock."""
+
+    choices: Choices
+    switching: float = 0.1  # share of stops at which another thread goes on
+    now: float = BEGAN
+    processes: list[Process] = field(default_factory=list)
+    threads: list[Thread] = field(default_factory=list)
+    trace: list[str] = field(default_factory=list)
+    running: Thread | None = None
+    _hub: Any = field(default_factory=getcurrent)
+
+    def start_process(self, machine: Machine, name: str, work: Callable[[], object]) -> Process:
+        """A further process, whose main thread does this work."""
+        process = Process(FIRST_PID + len(self.processes), machine, name)
+        self.processes.append(process)
+        self.start_thread(process, name, work, is_foreground=True)
+        return process
+
+    def start_thread(
+        self, process: Process, name: str, work: Callable[[], object], is_foreground: bool = False
+    ) -> Thread:
+        """A further thread of a process."""
+        thread = Thread(process, name, work, is_foreground, wakes_at=self.now)
+        thread.stands = greenlet(lambda: self._live(thread), self._hub)
+        self.threads.append(thread)
+        return thread
+
+    def _live(self, thread: Thread) -> None:
+        SECONDS.set(lambda: self.now + thread.process.machine.clock_off)
+        try:
+            thread.work()
+        except GreenletExit:
+            thread.was_killed = True
+        except BaseException as error:  # noqa: BLE001  # the judge says what may be raised
+            thread.failure = error
+        finally:
+            thread.is_over = True
+            if thread.is_foreground:
+                self._end_process(thread)
+
+    def _end_process(self, main: Thread) -> None:
+        """A process ends with its main thread: threads behind it do not go on."""
+        why = "" if main.failure is None else f": {type(main.failure).__name__}"
+        self.note(f"{main.name} ended{why}")
+        main.process.is_alive = False
+
+    def run(self) -> None:
+        """Let all go on until every process has ended, or died."""
+        while any(t.is_foreground and self._goes_on(t) for t in self.threads):
+            self._step()
+
+    def _goes_on(self, thread: Thread) -> bool:
+        return not thread.is_over and thread.process.is_alive
+
+    def _step(self) -> None:
+        living = [t for t in self.threads if self._goes_on(t)]
+        ready = [t for t in living if max(t.wakes_at, t.process.paused_until) <= self.now]
+        if not ready:
+            self.now = min(max(t.wakes_at, t.process.paused_until) for t in living)
+            return
+        if self.running in ready:  # the plain choice: whoever ran goes on
+            ready.remove(self.running)
+            ready.insert(0, self.running)
+        chosen = ready[self.choices.draw(len(ready), self.switching)]
+        self.running = chosen
+        chosen.stands.switch()
+
+    @property
+    def is_within(self) -> bool:
+        """Whether a thread of the story runs now."""
+        return self.running is not None and getcurrent() is self.running.stands
+
+    @property
+    def process(self) -> Process:
+        """The process that runs now."""
+        assert self.running is not None
+        return self.running.process
+
+    def stop(self, asks: str) -> None:
+        """Let others go on before a request of the running thread, if chance wants that."""
+        self._refuse_dead()
+        process = self.process
+        process.requests += 1
+        self.now += REQUEST_SECONDS
+        self.note(f"{process.name}: {asks}")
+        if len(self.trace) > MOST_STOPS:
+            raise Endless(asks)
+        self._hub.switch()
+        self._refuse_dead()
+
+    def wait(self, seconds: float) -> None:
+        """Let the running thread sleep."""
+        self._refuse_dead()
+        assert self.running is not None
+        self.running.wakes_at = self.now + seconds
+        self._hub.switch()
+        self._refuse_dead()
+
+    def _refuse_dead(self) -> None:
+        if not self.process.is_alive:
+            raise GreenletExit
+
+    def kill(self, process: Process) -> None:
+        """A process dies at once: nothing of it is done any more, not even tidying."""
+        process.is_alive = False
+        self.note(f"{process.name} is killed")
+
+    def lose(self, machine: Machine) -> None:
+        """A machine stops for ever."""
+        self.note(f"the machine {machine.name} is lost")
+        for process in self.processes:
+            if process.machine is machine:
+                process.is_alive = False
+
+    def is_living(self, host: str, pid: int) -> bool:
+        """Whether a machine's kernel knows such a process."""
+        return any(p.is_alive and p.pid == pid and p.machine.name == host for p in self.processes)
+
+    def note(self, line: str) -> None:
+        """A line of the story."""
+        self.trace.append(f"{self.now - BEGAN:10.2f} {line}")
+
+    def digest(self) -> str:
+        """What tells one story from another."""
+        return hashlib.sha256("\n".join(self.trace).encode()).hexdigest()
+
+    def close(self) -> None:
+        """Forget who still stands somewhere: tidying of theirs reaches nothing."""
+        for process in self.processes:
+            process.is_alive = False
+        for thread in self.threads:
+            if not thread.is_over:
+                self.running = thread
+                thread.stands.throw(GreenletExit)
+        self.running = None

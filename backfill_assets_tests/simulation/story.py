@@ -1,0 +1,169 @@
+"""One story: a seed's machines, processes and faults, played and judged.
+
+Here: the lake with which each story begins, playing, and what came of it. Not here: many seeds
+(`__main__`).
+"""
+
+import contextlib
+import shutil
+import tempfile
+import traceback
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from functools import partial
+from pathlib import Path
+from random import Random
+
+from backfill_assets_tests.simulation.actors import ACTS, MACHINES, Actor, drawn_actors
+from backfill_assets_tests.simulation.choices import Choices
+from backfill_assets_tests.simulation.faults import Faults
+from backfill_assets_tests.simulation.judge import Violation, judge_lake, judge_process
+from backfill_assets_tests.simulation.replaced import standing_in
+from backfill_assets_tests.simulation.scheduler import Endless, Machine, Scheduler, Thread
+from backfill_assets_tests.simulation.store import Store
+from backfill_assets_tests.simulation.world import World
+
+LATER_SECONDS = 2 * 3600.0  # between the story and its judge: every lease is over
+SWITCHING = (0.02, 0.1, 0.3, 0.6)  # shares of stops at which another process goes on
+FAULTY = (0.0, 0.0, 0.01, 0.04)  # shares of requests that meet a fault
+
+
+@dataclass(frozen=True)
+class Played:
+    """What came of a story. `wrong`: "" if all holds."""
+
+    seed: int
+    actors: Sequence[Actor]
+    wrong: str
+    digest: str
+    trace: Sequence[str]
+    choices: Sequence[int]
+    requests: int
+    met: Mapping[str, int]  # how often each fault
+    ends: Sequence[str]  # of each actor: what it did, and how that ended
+    cause: str = ""  # with lines of the program
+
+    def __str__(self) -> str:
+        return f"seed {self.seed}: {self.wrong or 'all holds'}"
+
+
+@dataclass(frozen=True)
+class Beginning:
+    """A loaded lake, as the objects of its store."""
+
+    folder: Path
+
+    @classmethod
+    @contextlib.contextmanager
+    def made(cls) -> "Iterator[Beginning]":
+        """One that is kept while stories are played."""
+        with tempfile.TemporaryDirectory() as folder:
+            with _world(Path(folder), 0, Choices(0, ())) as world:
+                world.begin()
+                _go(world, "maker", partial(ACTS["tick"][0], world, Random(0)))
+                for thread in world.scheduler.threads:
+                    judge_process(thread)
+            yield cls(Path(folder) / "store")
+
+
+@contextlib.contextmanager
+def _world(folder: Path, seed: int, choices: Choices, share: float = 0.0) -> Iterator[World]:
+    scheduler = Scheduler(choices)
+    faults = Faults(scheduler, share)
+    store = Store(folder / "store", scheduler, faults)
+    store.folder.mkdir()
+    world = World(store, folder / "machines")
+    try:
+        with standing_in(store, seed):
+            try:
+                yield world
+            finally:
+                scheduler.close()
+    finally:
+        shutil.rmtree(folder / "machines", ignore_errors=True)
+
+
+def _go(world: World, name: str, work: Callable[[], None]) -> Thread:
+    """Let one process of a machine of its own do something to its end, while nothing goes wrong."""
+    world.store.faults.is_on = False
+    scheduler = world.scheduler
+    scheduler.start_process(Machine(name), name, work)
+    main = scheduler.threads[-1]
+    scheduler.run()
+    assert main.is_over
+    return main
+
+
+def play(
+    beginning: Beginning,
+    seed: int,
+    actors: Sequence[Actor] | None = None,
+    given: Sequence[int] | None = None,
+) -> Played:
+    """Play the story of a seed; `actors` and `given` decisions in place of those that it draws."""
+    chance, choices = Random(f"story {seed}"), Choices(seed, given)
+    switching, share = chance.choice(SWITCHING), chance.choice(FAULTY)
+    cast = drawn_actors(seed) if actors is None else actors
+    with (
+        tempfile.TemporaryDirectory() as folder,
+        _world(Path(folder), seed, choices, share) as world,
+    ):
+        world.store.lay_out(beginning.folder)
+        world.scheduler.switching = switching
+        wrong, cause = _played(world, cast)
+        scheduler = world.scheduler
+        return Played(
+            seed,
+            cast,
+            wrong,
+            scheduler.digest(),
+            [*scheduler.trace],
+            [*choices.made],
+            sum(process.requests for process in scheduler.processes),
+            {**world.store.faults.met},
+            [_end_of(thread) for thread in scheduler.threads if thread.is_foreground],
+            cause,
+        )
+
+
+def _played(world: World, actors: Sequence[Actor]) -> tuple[str, str]:
+    """What is wrong after a story ("": nothing), and where that shows."""
+    scheduler = world.scheduler
+    machines = {name: Machine(name) for name in MACHINES}
+    world.store.faults.losable = (machines[MACHINES[1]],)
+    try:
+        for actor in actors:
+            name = f"{actor.what} {actor.seed} on {actor.machine}"
+            scheduler.start_process(machines[actor.machine], name, partial(_act, world, actor))
+        scheduler.run()
+        for thread in scheduler.threads:
+            judge_process(thread)
+        scheduler.now += LATER_SECONDS
+        judge = _go(world, "judge", partial(judge_lake, world))
+        if judge.failure is not None:
+            raise judge.failure
+    except (Violation, Endless) as error:
+        return str(error), _where(error)
+    except Exception as error:  # noqa: BLE001  # whatever it is, the story must tell it
+        return f"the judge meets {error!r}", _where(error)
+    return "", ""
+
+
+def _end_of(thread: Thread) -> str:
+    """What a process did, and whether it ended well, with which error, or not at all."""
+    what = thread.name.partition(" on ")[0].rstrip(" 0123456789")
+    if not thread.is_over or thread.was_killed:
+        return f"{what}: dead"
+    failure = thread.failure
+    return f"{what}: {'well' if failure is None else type(failure).__name__}"
+
+
+def _where(error: BaseException) -> str:
+    return "".join(traceback.format_exception(error.__cause__ or error))
+
+
+def _act(world: World, actor: Actor) -> None:
+    if actor.after:
+        world.scheduler.wait(actor.after)
+    act, _ = ACTS[actor.what]
+    act(world, Random(f"{actor.what} {actor.seed}"))

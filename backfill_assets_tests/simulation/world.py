@@ -1,0 +1,241 @@
+"""One lake in the story's store, and what commands of the package do to it.
+
+Here: opening it from a process, landing, loading, making days, runs with their signs of life, and
+what the tables must hold. Not here: who does what and when (`actors`), and judging (`judge`).
+"""
+
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from datetime import UTC, date, datetime
+from pathlib import Path
+from typing import Any, cast
+
+from backfill_assets.intake import scan
+from backfill_assets.intake.landed_days import append_events
+from backfill_assets.intake.ledger import ARRIVALS, LANDED, read_files
+from backfill_assets.kernel.core.contracts import Contract
+from backfill_assets.kernel.core.days import DayRange, some_days
+from backfill_assets.kernel.core.needs import needed_days
+from backfill_assets.kernel.core.receipts import DayEntry, Provenance
+from backfill_assets.kernel.core.states import Codes
+from backfill_assets.kernel.log.run_markers import drop_marker, mark_run
+from backfill_assets.kernel.place.port import RUNS, load_lock
+from backfill_assets.kernel.tables.home import Lake, read_lake
+from backfill_assets.kernel.tables.settings import FILE_NAME
+from backfill_assets.kernel.tables.versions import record_versions
+from backfill_assets.kernel.tables.view import read_view
+from backfill_assets.kernel.write.audit import audit_files
+from backfill_assets.kernel.write.candidate import RebuildRequest
+from backfill_assets.kernel.write.known import KnownStates
+from backfill_assets.kernel.write.model import Pipeline, Table
+from backfill_assets.kernel.write.rebuild import Rebuild
+from backfill_assets.kernel.write.replace import Write, replace_days
+from backfill_assets.reading.claims import days_of_active_plans
+from backfill_assets_tests.builders import CONTRACTS, WINDOW, day
+from backfill_assets_tests.files import SMALLEST, Cells, stage_by_hand
+from backfill_assets_tests.simulation.engine import CODE_STEP, Row, Session, event_name
+from backfill_assets_tests.simulation.scheduler import Scheduler
+from backfill_assets_tests.simulation.store import Store
+from backfill_assets_tests.synthetic import arrival
+
+DAYS = 4
+EVERY_DAY = DayRange(day(0), day(DAYS))
+RAW, BUILT = "raw", ("staging", "features")
+LAKE = "lake"  # the lake's prefix in the bucket
+SCANNED = datetime(2024, 3, 1, tzinfo=UTC)
+Opened = tuple[Lake, Pipeline]
+
+
+@dataclass(frozen=True)
+class Reading:
+    """What a reader saw: versions and rows by table, and the newest entry before and after."""
+
+    seen: Mapping[str, int]
+    rows: Mapping[str, list[Row]]
+    before: int
+    after: int
+
+
+@dataclass
+class World:
+    """The lake and what landed for it: per arrival day the numbers of event days."""
+
+    store: Store
+    folder: Path  # of machines
+    landed: dict[int, dict[int, int]] = field(
+        default_factory=lambda: {n: {n: 1} for n in range(DAYS)}
+    )
+    code: int = 0  # the version that is installed everywhere
+    readings: list[Reading] = field(default_factory=list)
+
+    @property
+    def scheduler(self) -> Scheduler:
+        """Who runs when."""
+        return self.store.scheduler
+
+    def begin(self) -> None:
+        """Write the lake's settings."""
+        self.store.put(None, f"{LAKE}/{FILE_NAME}", SMALLEST.encode())
+
+    def open(self) -> Opened:
+        """The lake as the process that runs opens it."""
+        machine = self.folder / self.scheduler.process.machine.name
+        lake = read_lake(machine / "backfill_assets" / "buckets" / f"s3@sim@{LAKE}")
+        return lake, self._pipeline()
+
+    def _pipeline(self) -> Pipeline:
+        codes = Codes(f"code-{self.code}", "settings-1")
+        used = CONTRACTS[:3]
+        return Pipeline(tuple(Table(c) for c in used), {c.name: codes for c in used})
+
+    def right(self, table: str, number: int) -> int:
+        """The number that a day of a table holds in a lake that is made at once."""
+        if table == "staging":
+            given = sum(numbers.get(number, 0) for numbers in self.landed.values())
+            return given + CODE_STEP * self.code
+        return sum(self.right("staging", n) for n in range(max(number - WINDOW + 1, 0), number + 1))
+
+    def content(self, of: date) -> str:
+        """The digest of the file of an arrival day."""
+        return f"F-{of}-{sorted(self.landed[(of - day(0)).days].items())}"
+
+    @contextmanager
+    def run(self, lake: Lake, pipeline: Pipeline, why: str) -> Iterator[str]:
+        """A run as Dagster's adapter ends and marks it; gives its id."""
+        run_id = f"run-{self.scheduler.process.pid}"
+        marker = f"{RUNS}/site/{run_id}"
+        mark_run(lake.place, marker)
+        try:
+            yield run_id
+        finally:
+            drop_marker(lake.place, marker)
+            record_versions(lake, pipeline.contracts, why, run_id, "ann@desk")
+
+    def load(self, lake: Lake, pipeline: Pipeline, run_id: str) -> None:
+        """Whatever is not loaded yet, in the order of the package's load: `files`, raw,
+        `arrivals`."""
+        with load_lock(lake.place):
+            self._scan(lake)
+            states = pipeline.states(read_view(lake, pipeline.contracts))
+            days = [d for d in EVERY_DAY if not states.is_settled(RAW, d)]
+            if days:
+                digests = {d: states.digests.of(RAW, d) for d in days}
+                rows = [row for d in days for row in self._raw_rows(d)]
+                self._write(
+                    lake,
+                    pipeline.table(RAW).contract,
+                    rows,
+                    digests,
+                    self._signed(pipeline, run_id),
+                )
+            self._name_arrivals(lake, pipeline, run_id)
+
+    def _name_arrivals(self, lake: Lake, pipeline: Pipeline, run_id: str) -> None:
+        """Bring the ledger `arrivals` up to raw."""
+        source = read_view(lake, pipeline.contracts).source(RAW)
+        loaded = source.loaded
+        moved = [d for d, r in loaded.latest.items() if r.version > source.loaded_version]
+        if not moved:
+            return
+        said = Provenance("load", run_id, inputs={RAW: loaded.version})
+        delivered = lake.store.rows(RAW, loaded.version)
+        rows = [_arrival(row) for row in delivered if row["arrival_date"] in moved]
+        digests = {d: loaded.latest[d].entry.fingerprint for d in moved}
+        self._write(lake, ARRIVALS, rows, digests, said, always=True)
+
+    def _scan(self, lake: Lake) -> None:
+        files = [r for r in read_files(lake.store) if not r.withdrawn]
+        wanted = {f"{d}.jsonl": self.content(d) for d in EVERY_DAY}
+        gone = [r for r in files if wanted[r.path] != r.sha256]
+        known = {r.path: r.sha256 for r in files}
+        new = [d for d in EVERY_DAY if known.get(f"{d}.jsonl") != self.content(d)]
+        events = [self._landed(d) for d in new]
+        if gone:
+            append_events(lake, scan._withdrawal_events(gone, SCANNED, "test"), "scan", "")
+        if events:
+            append_events(lake, events, "scan", "")
+
+    def _landed(self, of: date) -> tuple[object, ...]:
+        rows = len(self.landed[(of - day(0)).days])
+        common = (rows, 0, rows, 10, 5, SCANNED, of, SCANNED, "digest", None)
+        return (LANDED, f"{of}.jsonl", self.content(of), of, *common)
+
+    def _raw_rows(self, of: date) -> list[Cells]:
+        numbers = self.landed[(of - day(0)).days]
+        return [
+            {"entity": event_name(day(n)), "value": v, "arrival_date": of}
+            for n, v in sorted(numbers.items())
+        ]
+
+    def _write(
+        self,
+        lake: Lake,
+        contract: Contract,
+        rows: Sequence[Cells],
+        digests: Mapping[date, str],
+        said: Provenance,
+        always: bool = False,
+    ) -> None:
+        staged = stage_by_hand(lake, contract, rows)
+        try:
+            found = audit_files(lake, staged.paths, contract)
+            entries = {
+                d: DayEntry(found[d].rows, found[d].fingerprint, digests[d]) for d in digests
+            }
+            version = lake.store.view(contract.name, contract.day_column).version
+            write = Write(contract, staged, entries, version, said, always)
+            replace_days(lake, write, lambda days: {d: digests[d] for d in days})
+        finally:
+            staged.drop()
+
+    def _signed(self, pipeline: Pipeline, run_id: str) -> Provenance:
+        codes = pipeline.codes[RAW]
+        return Provenance(
+            "load", run_id, code_digest=codes.code_digest, settings_digest=codes.settings_digest
+        )
+
+    def make(
+        self,
+        opened: Opened,
+        table: str,
+        days: Collection[date],
+        said: Provenance,
+        force: bool = False,
+    ) -> None:
+        """Make days of a table as a run does (steps 12 to 19). Raises what a run raises."""
+        lake, pipeline = opened
+        session = Session(
+            lake, int(pipeline.codes[table].code_digest.removeprefix("code-")), self.scheduler.stop
+        )
+        known = KnownStates(lake, pipeline)
+        request = RebuildRequest(
+            cast("Any", session), known, pipeline.table(table), some_days(days), said, force
+        )
+        rebuild = Rebuild(request)
+        try:
+            if any(f.refuses for f in rebuild.prepare()):
+                raise rebuild.refusal()
+            rebuild.publish()
+        finally:
+            rebuild.release()
+
+    def catch_up(self, opened: Opened, run_id: str) -> None:
+        """What a tick for late data does: load, then make the days that are stale or missing, but
+        those that a plan keeps for itself."""
+        lake, pipeline = opened
+        self.load(lake, pipeline, run_id)
+        for table in BUILT:
+            states = pipeline.states(read_view(lake, pipeline.contracts))
+            claimed = days_of_active_plans(lake).get(table, set[date]())
+            days = needed_days(states)[table].intersection(EVERY_DAY) - claimed
+            if days:
+                self.make(opened, table, days, Provenance("late data", run_id))
+
+
+def _arrival(row: Cells) -> dict[str, Any]:
+    """The row of `arrivals` of a row of raw."""
+    of = row["arrival_date"]
+    fingerprint = f"F-{of}-{row['entity']}-{row['value']}"
+    event = day(int(row["entity"].removeprefix("E")))
+    return {**arrival(of, fingerprint), "event_date": event}
