@@ -4,20 +4,59 @@ Here: each as a function of the lake, and drawing who does what on which machine
 command is made of (`world`), and what must hold afterwards (`judge`).
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from random import Random
 
+from backfill_assets.candidates.candidates import create_candidate
+from backfill_assets.candidates.publications import PublishRequest, publish_candidate_days
+from backfill_assets.candidates.snapshots import SnapshotRequest, create_snapshot, drop_snapshot
 from backfill_assets.kernel.core.days import ONE_DAY, DayRange
+from backfill_assets.kernel.core.errors import BackfillError
+from backfill_assets.kernel.core.plans import Work
 from backfill_assets.kernel.core.receipts import Provenance
 from backfill_assets.kernel.tables.staging import sweep_writes
 from backfill_assets.kernel.tables.versions import newest_version, versions_seen
+from backfill_assets.plans.files import find_plan, keep_plan, plan_ids
+from backfill_assets.plans.plan import PlanRequest, make_plan
+from backfill_assets.plans.policy import Policy
 from backfill_assets.plans.rollback import RollbackRequest, release_days, roll_back
+from backfill_assets.plans.run import run_plan
+from backfill_assets.plans.work import ChunkWork, make_chunk_here
+from backfill_assets.upkeep.maintain import maintain_tables
 from backfill_assets_tests.builders import day
 from backfill_assets_tests.simulation.engine import rows_at
 from backfill_assets_tests.simulation.world import BUILT, DAYS, EVERY_DAY, RAW, Reading, World
 
 SAID = Provenance("test", tags={"by": "ann@desk"})
+
+
+@dataclass(frozen=True)
+class Worker:
+    """Makes chunks of plans in the process that runs the plan."""
+
+    world: World
+
+    def make(self, works: Sequence[ChunkWork]) -> list[str]:
+        """As the port says."""
+        return [make_chunk_here(self.world.open, work, self._make_days) for work in works]
+
+    def _make_days(self, work: Work) -> str:
+        opened = self.world.open()
+        with self.world.run(*opened, work.reason) as run_id:
+            for table in work.tables:
+                said = Provenance(work.reason, run_id, work.note, tags=work.receipt_tags)
+                try:
+                    self.world.make(opened, table, [*work.days], said, table in work.force)
+                except BackfillError as error:
+                    return str(error)
+        return ""
+
+    def report(self, line: str) -> None:
+        """Told to the story."""
+        self.world.scheduler.note(line)
+
+
 Act = Callable[[World, Random], None]
 
 
@@ -90,6 +129,71 @@ def sweep(world: World, chance: Random) -> None:
         sweep_writes(lake, table)
 
 
+def plan(world: World, chance: Random) -> None:
+    """Corrected code is installed, and a plan of two chunks brings days to it."""
+    world.code += 1
+    first = chance.randrange(DAYS - 1)
+    days = DayRange(day(first), day(chance.randint(first + 2, DAYS)))
+    lake, pipeline = world.open()
+    policy = Policy(
+        chunk="2d", force=chance.random() < 0.3, on_failure=chance.choice(("stop", "rollback"))
+    )
+    made = make_plan(lake, pipeline, PlanRequest(days, BUILT, policy))
+    keep_plan(lake, made)
+    run_plan(world.open, made, Worker(world))
+
+
+def go_on(world: World, chance: Random) -> None:
+    """A plan that stopped goes on."""
+    lake, _ = world.open()
+    for plan_id in plan_ids(lake):
+        run_plan(world.open, find_plan(lake, plan_id), Worker(world))
+
+
+def undo_plan(world: World, chance: Random) -> None:
+    """A plan, or a chunk of it, is put back: several tables at once."""
+    lake, pipeline = world.open()
+    for plan_id in plan_ids(lake):
+        chunk = chance.choice(("", "", "1", "2"))
+        roll_back(
+            lake,
+            pipeline,
+            RollbackRequest(plan=plan_id, chunk=chunk, over_newer=chance.random() < 0.3),
+            SAID,
+        )
+
+
+def publish(world: World, chance: Random) -> None:
+    """A candidate with newer code is made, built and published."""
+    lake, _ = world.open()
+    newer = world.pipeline(world.code + 1)
+    there = create_candidate(
+        lake, newer, f"v{world.scheduler.process.pid}", BUILT, lambda p: (p,), "newer code"
+    )
+    opened = there, newer
+    for table in BUILT:
+        world.make(opened, table, [*EVERY_DAY], Provenance("candidate", ""))
+    world.code += 1
+    publish_candidate_days(PublishRequest(lake, newer, there, newer), act=True)
+
+
+def maintain(world: World, chance: Random) -> None:
+    """Upkeep, some time after the retention of what was replaced."""
+    opened = world.open()
+    if chance.random() < 0.5:
+        world.scheduler.process.machine.clock_off += 86_400.0
+    maintain_tables(*opened)
+
+
+def snapshot(world: World, chance: Random) -> None:
+    """A snapshot of two tables is made, and one is dropped again."""
+    opened = world.open()
+    name = f"s{world.scheduler.process.pid}"
+    create_snapshot(*opened, SnapshotRequest(name, BUILT, unfit="take"))
+    if chance.random() < 0.5:
+        drop_snapshot(opened[0], name)
+
+
 ACTS: dict[str, tuple[Act, int]] = {  # and how often it is drawn
     "tick": (tick, 4),
     "late file": (late_file, 4),
@@ -97,6 +201,12 @@ ACTS: dict[str, tuple[Act, int]] = {  # and how often it is drawn
     "rollback": (rollback, 2),
     "release": (release, 1),
     "sweep": (sweep, 1),
+    "plan": (plan, 3),
+    "plan goes on": (go_on, 1),
+    "plan is undone": (undo_plan, 2),
+    "publish": (publish, 1),
+    "maintain": (maintain, 1),
+    "snapshot": (snapshot, 1),
 }
 MACHINES = ("one", "two")
 

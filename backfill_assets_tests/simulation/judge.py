@@ -11,14 +11,22 @@ from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any
 
+from backfill_assets.candidates.candidates import candidate_names, find_candidate
+from backfill_assets.candidates.publications import PublishRequest, publish_candidate_days
 from backfill_assets.intake.ledger import ARRIVALS, FILES
 from backfill_assets.kernel.core.errors import BackfillError
-from backfill_assets.kernel.core.receipts import Built
+from backfill_assets.kernel.core.receipts import Built, Provenance
 from backfill_assets.kernel.core.states import State
 from backfill_assets.kernel.tables.staging import marker_folder, sweep_writes
-from backfill_assets.kernel.tables.versions import versions_seen, why_readers_wait
+from backfill_assets.kernel.tables.versions import (
+    UnfinishedSwitch,
+    unfinished_switches,
+    versions_seen,
+    why_readers_wait,
+)
 from backfill_assets.kernel.tables.view import read_view
-from backfill_assets.plans.rollback import RollbackRequest, release_days
+from backfill_assets.plans.files import CANCELLED, plan_ids, set_mark
+from backfill_assets.plans.rollback import RollbackRequest, release_days, roll_back
 from backfill_assets.upkeep.inspection import inspect_table
 from backfill_assets_tests.simulation.actors import SAID
 from backfill_assets_tests.simulation.engine import Row, made_rows, rows_at
@@ -64,12 +72,37 @@ def judge_lake(world: World) -> None:
 
 
 def _finish(world: World, opened: Opened) -> None:
+    lake, pipeline = opened
+    for work in unfinished_switches(lake):
+        _complete(world, opened, work)
+    for plan_id in plan_ids(lake):
+        set_mark(lake, plan_id, "ended", CANCELLED)
     for table in BUILT:
         with suppress(BackfillError):
             release_days(*opened, RollbackRequest(table=table, days=EVERY_DAY), SAID)
     for _ in range(2):
         with world.run(*opened, "late data") as run_id:
             world.catch_up(opened, run_id)
+            states = pipeline.states(read_view(lake, pipeline.contracts))
+            for table in BUILT:
+                old = [d for d in EVERY_DAY if states.of(table, d) is State.OUTDATED]
+                if old:
+                    world.make(opened, table, old, Provenance("newer code", run_id))
+
+
+def _complete(world: World, opened: Opened, work: UnfinishedSwitch) -> None:
+    """What a person does whom `doctor` tells that a rollback or a publication stopped."""
+    lake, pipeline = opened
+    named, _, rest = work.id.partition(" ")
+    for name in candidate_names(lake):
+        request = PublishRequest(lake, pipeline, find_candidate(lake, name), pipeline)
+        if request.what == work.what:
+            with suppress(BackfillError):
+                publish_candidate_days(request, act=True)
+                return
+    back = RollbackRequest(plan=named, chunk=rest.rpartition(" ")[2], over_newer=True)
+    with suppress(BackfillError):
+        roll_back(lake, pipeline, back, SAID)
 
 
 def _judge_tables(world: World, opened: Opened) -> None:
@@ -95,6 +128,8 @@ def _values(rows: list[Row]) -> dict[object, int]:
 
 def _judge_readers(world: World, opened: Opened) -> None:
     lake, pipeline = opened
+    still = [work.what for work in unfinished_switches(lake)]
+    refuse(still, f"no command ends {still}")
     refuse(waits := why_readers_wait(lake), f"readers wait for nobody: {waits}")
     seen, entries = versions_seen(lake) or {}, dict(_entries(world))
     for table in (RAW, *BUILT):

@@ -68,6 +68,8 @@ class World:
     )
     code: int = 0  # the version that is installed everywhere
     readings: list[Reading] = field(default_factory=list)
+    # When each run of a process that lives had begun and when it ended.
+    spans: dict[str, tuple[float, float]] = field(default_factory=dict)
 
     @property
     def scheduler(self) -> Scheduler:
@@ -82,10 +84,11 @@ class World:
         """The lake as the process that runs opens it."""
         machine = self.folder / self.scheduler.process.machine.name
         lake = read_lake(machine / "backfill_assets" / "buckets" / f"s3@sim@{LAKE}")
-        return lake, self._pipeline()
+        return lake, self.pipeline(self.code)
 
-    def _pipeline(self) -> Pipeline:
-        codes = Codes(f"code-{self.code}", "settings-1")
+    def pipeline(self, code: int) -> Pipeline:
+        """The tables, by a version of the code."""
+        codes = Codes(f"code-{code}", "settings-1")
         used = CONTRACTS[:3]
         return Pipeline(tuple(Table(c) for c in used), {c.name: codes for c in used})
 
