@@ -9,8 +9,28 @@ import os
 import sys
 import time
 from collections import Counter
+from collections.abc import Sequence
 
+from backfill_assets_tests.simulation.planted import PLANTED
 from backfill_assets_tests.simulation.story import Beginning, play
+
+
+def find_planted(beginning: Beginning, names: Sequence[str], asked: argparse.Namespace) -> int:
+    """Play stories by a package with each of these faults until one shows it; a line of each."""
+    missed = 0
+    for name in names:
+        began, seed, played = time.perf_counter(), asked.first, None
+        while time.perf_counter() - began < asked.minutes * 60 and not (played and played.wrong):
+            played = play(beginning, seed, planted=name)
+            seed += 1
+        seconds = time.perf_counter() - began
+        is_found = played is not None and played.wrong
+        missed += not is_found
+        found = (
+            f"found by seed {seed - 1}: {played.wrong[:150]}" if played and is_found else "MISSED"
+        )
+        print(f"{name:45} {seed - asked.first:4} stories {seconds:5.0f} s  {found}", flush=True)
+    return int(missed > 0)
 
 
 def main() -> int:
@@ -20,12 +40,15 @@ def main() -> int:
     words.add_argument("--first", type=int, default=0)
     words.add_argument("--minutes", type=float, default=10.0)
     words.add_argument("--seed", type=int)
+    words.add_argument("--planted", nargs="*", metavar="NAME")
     asked = words.parse_args()
     with Beginning.made() as beginning:
         if asked.seed is not None:
             played = play(beginning, asked.seed)
             print(*played.trace, played.cause, *played.actors, played, sep="\n")
             return int(bool(played.wrong))
+        if asked.planted is not None:
+            return find_planted(beginning, asked.planted or [*PLANTED], asked)
         began, wrong, count, requests = time.perf_counter(), 0, 0, 0
         ends, met = Counter[str](), Counter[str]()
         for seed in range(asked.first, asked.first + asked.seeds):

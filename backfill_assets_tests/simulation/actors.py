@@ -93,7 +93,7 @@ def reader(world: World, chance: Random) -> None:
     """Somebody reads the tables, again and again."""
     lake, _ = world.open()
     for _ in range(4):
-        before = newest_version(lake)
+        before, running = newest_version(lake), world.well_runs()
         seen = versions_seen(lake) or {}
         after = newest_version(lake)
         rows = {}
@@ -102,7 +102,8 @@ def reader(world: World, chance: Random) -> None:
             rows[table] = rows_at(lake, table, seen[table])
         assert before is not None
         assert after is not None
-        world.readings.append(Reading(seen, rows, before.number, after.number))
+        still = running & world.well_runs()
+        world.readings.append(Reading(seen, rows, before.number, after.number, still))
         world.scheduler.wait(chance.choice((0.1, 2.0, 30.0)))
 
 

@@ -5,17 +5,13 @@ true then. Not here: the story (`story`). All is done by the package itself, in 
 third machine that nothing happened to.
 """
 
-import json
-from collections.abc import Iterator
 from contextlib import suppress
-from dataclasses import dataclass
-from typing import Any
 
 from backfill_assets.candidates.candidates import candidate_names, find_candidate
 from backfill_assets.candidates.publications import PublishRequest, publish_candidate_days
 from backfill_assets.intake.ledger import ARRIVALS, FILES
 from backfill_assets.kernel.core.errors import BackfillError
-from backfill_assets.kernel.core.receipts import Built, Provenance
+from backfill_assets.kernel.core.receipts import Provenance
 from backfill_assets.kernel.core.states import State
 from backfill_assets.kernel.tables.staging import marker_folder, sweep_writes
 from backfill_assets.kernel.tables.versions import (
@@ -29,27 +25,18 @@ from backfill_assets.plans.files import CANCELLED, plan_ids, set_mark
 from backfill_assets.plans.rollback import RollbackRequest, release_days, roll_back
 from backfill_assets.upkeep.inspection import inspect_table
 from backfill_assets_tests.simulation.actors import SAID
-from backfill_assets_tests.simulation.engine import Row, made_rows, rows_at
+from backfill_assets_tests.simulation.engine import rows_at
+from backfill_assets_tests.simulation.history import (
+    Violation,
+    judge_readings,
+    judge_writes,
+    refuse,
+    values_of,
+)
 from backfill_assets_tests.simulation.scheduler import Thread
-from backfill_assets_tests.simulation.world import BUILT, EVERY_DAY, LAKE, RAW, Opened, World
+from backfill_assets_tests.simulation.world import BUILT, EVERY_DAY, RAW, Opened, World
 
 MOST_REQUESTS = 4000  # of one process
-
-
-@dataclass
-class Violation(Exception):
-    """Something that must hold does not."""
-
-    what: str
-
-    def __str__(self) -> str:
-        return self.what
-
-
-def refuse(is_wrong: object, what: str) -> None:
-    """Raise Violation if that is so."""
-    if is_wrong:
-        raise Violation(what)
 
 
 def judge_process(thread: Thread) -> None:
@@ -66,8 +53,9 @@ def judge_lake(world: World) -> None:
     opened = world.open()
     _finish(world, opened)
     _judge_tables(world, opened)
-    _judge_readers(world, opened)
-    _judge_receipts(world, opened)
+    _judge_readers(opened)
+    judge_readings(world, opened)
+    judge_writes(opened)
     _judge_leftovers(world, opened)
 
 
@@ -112,69 +100,21 @@ def _judge_tables(world: World, opened: Opened) -> None:
         for of in EVERY_DAY:
             state = states.of(table, of)
             refuse(state is not State.FRESH, f"{table} {of} is {state.value}")
-        found = _values(rows_at(lake, table, lake.store.head(table)))
+        found = values_of(rows_at(lake, table, lake.store.head(table)))
         right = {d: world.right(table, n) for n, d in enumerate(EVERY_DAY)}
         refuse(found != right, f"{table} holds {found}, and should hold {right}")
 
 
-def _values(rows: list[Row]) -> dict[object, int]:
-    """The number of each day; a day with several rows has none that is right."""
-    found = dict[object, int]()
-    for row in rows:
-        of = next(value for name, value in row.items() if name.endswith("_date"))
-        found[of] = -1 if of in found else row["value"]
-    return found
-
-
-def _judge_readers(world: World, opened: Opened) -> None:
-    lake, pipeline = opened
+def _judge_readers(opened: Opened) -> None:
+    """Hours later readers wait for nobody, and see the newest."""
+    lake, _ = opened
     still = [work.what for work in unfinished_switches(lake)]
     refuse(still, f"no command ends {still}")
     refuse(waits := why_readers_wait(lake), f"readers wait for nobody: {waits}")
-    seen, entries = versions_seen(lake) or {}, dict(_entries(world))
+    seen = versions_seen(lake) or {}
     for table in (RAW, *BUILT):
         head = lake.store.head(table)
         refuse(seen[table] != head, f"readers see {table} v{seen[table]} long after v{head}")
-    views = {c.name: c.day_column for c in pipeline.contracts}
-    for reading in world.readings:
-        told = [entries[n] for n in range(reading.before, reading.after + 1)]
-        known = [e["tables"] for e in told] + [e.get("held", {}).get("then", {}) for e in told]
-        refuse(reading.seen not in known, f"a reader saw {reading.seen}, which no entry says")
-        for table, column in views.items():
-            view = lake.store.view(table, column, reading.seen[table])
-            for above, version in view.inputs.items():
-                refuse(
-                    version > reading.seen.get(above, version),
-                    f"a reader saw {table} made from {above} v{version} beside {reading.seen}",
-                )
-
-
-def _entries(world: World) -> Iterator[tuple[int, dict[str, Any]]]:
-    for path in sorted((world.store.folder / LAKE / ".versions").glob("*.json")):
-        yield int(path.stem), json.loads(path.read_bytes())
-
-
-def _judge_receipts(world: World, opened: Opened) -> None:
-    """Each day that is made again from the inputs that its receipt names is the same."""
-    lake, pipeline = opened
-    for table in BUILT:
-        contract = pipeline.table(table).contract
-        (above,) = (wanted.table for wanted in contract.inputs)
-        for commit in lake.store.commits(table):
-            receipt = commit.receipt
-            if receipt is None or above not in receipt.inputs:
-                continue
-            inputs = {above: rows_at(lake, above, receipt.inputs[above])}
-            code = int(receipt.code_digest.removeprefix("code-"))
-            days = [d for d, e in receipt.days.items() if e.built is Built.COMPLETE]
-            again = made_rows(table, inputs, days, code)
-            found = _values(rows_at(lake, table, commit.version))
-            for of in days:
-                refuse(
-                    found.get(of) != again[of],
-                    f"{table} v{commit.version} holds {found.get(of)} on {of}; its receipt's "
-                    f"{above} v{receipt.inputs[above]} gives {again[of]}",
-                )
 
 
 def _judge_leftovers(world: World, opened: Opened) -> None:

@@ -5,6 +5,7 @@ of delta-rs. Not here: what stands for them (`scheduler`, `store`). A program th
 a process of its own, so that nothing else ever meets these.
 """
 
+import re
 import time
 import uuid
 from collections.abc import Callable, Iterable, Iterator
@@ -22,6 +23,7 @@ from obstore.exceptions import BaseError
 
 from backfill_assets.buckets import bucket, leases, objects
 from backfill_assets.kernel.log import run_markers
+from backfill_assets.kernel.log.log import commit_name
 from backfill_assets.kernel.place import schemes
 from backfill_assets.kernel.place.port import StoreLost
 from backfill_assets.kernel.place.processes import PlacedProcess, Process
@@ -29,6 +31,7 @@ from backfill_assets.kernel.tables import committer
 from backfill_assets_tests.simulation.scheduler import Scheduler
 from backfill_assets_tests.simulation.store import Store
 
+TIMESTAMP = re.compile(rb'"timestamp":\d+')
 LOOKS = 10.0  # seconds between two looks of a thread that waits for another one of its process
 
 
@@ -180,10 +183,19 @@ def _transaction(store: Store, real: Callable[..., None]) -> Callable[..., None]
 
         def done() -> None:
             real(opened, write_id, actions, metadata)
+            _date_commit(store, f"{key}/{commit_name(opened.version() + 1)}")
 
         try:
-            store.request("write if", f"{key}/_delta_log/{opened.version() + 1}", done)
+            store.request("write if", f"{key}/{commit_name(opened.version() + 1)}", done)
         except (BaseError, StoreLost) as error:
             raise DeltaError(f"Generic S3 error: {error}") from None
 
     return commit
+
+
+def _date_commit(store: Store, key: str) -> None:
+    """Give a commit the time of the machine that made it, in place of this program's."""
+    scheduler, path = store.scheduler, store.path(key)
+    now = scheduler.now + scheduler.process.machine.clock_off
+    dated = TIMESTAMP.sub(f'"timestamp":{int(now * 1000)}'.encode(), path.read_bytes(), count=1)
+    path.write_bytes(dated)

@@ -194,6 +194,8 @@ class Store:
     def lay_out(self, kept: Path) -> None:
         """Begin with the objects of a folder."""
         shutil.copytree(kept, self.folder, dirs_exist_ok=True)
+        for key in self._below(""):
+            self.watch(key, self.path(key).read_bytes())
 
 
 def _bytes_of(content: Any) -> bytes:

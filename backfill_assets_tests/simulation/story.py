@@ -17,7 +17,9 @@ from random import Random
 from backfill_assets_tests.simulation.actors import ACTS, MACHINES, Actor, drawn_actors
 from backfill_assets_tests.simulation.choices import Choices
 from backfill_assets_tests.simulation.faults import Faults
-from backfill_assets_tests.simulation.judge import Violation, judge_lake, judge_process
+from backfill_assets_tests.simulation.history import Violation
+from backfill_assets_tests.simulation.judge import judge_lake, judge_process
+from backfill_assets_tests.simulation.planted import planting
 from backfill_assets_tests.simulation.replaced import standing_in
 from backfill_assets_tests.simulation.scheduler import Endless, Machine, Scheduler, Thread
 from backfill_assets_tests.simulation.store import Store
@@ -99,14 +101,17 @@ def play(
     seed: int,
     actors: Sequence[Actor] | None = None,
     given: Sequence[int] | None = None,
+    planted: str = "",
 ) -> Played:
-    """Play the story of a seed; `actors` and `given` decisions in place of those that it draws."""
+    """Play the story of a seed; `actors` and `given` decisions in place of those that it draws.
+    `planted`: by a package with this fault."""
     chance, choices = Random(f"story {seed}"), Choices(seed, given)
     switching, share = chance.choice(SWITCHING), chance.choice(FAULTY)
     cast = drawn_actors(seed) if actors is None else actors
     with (
         tempfile.TemporaryDirectory() as folder,
         _world(Path(folder), seed, choices, share) as world,
+        planting(planted, world.scheduler),
     ):
         world.store.lay_out(beginning.folder)
         world.scheduler.switching = switching

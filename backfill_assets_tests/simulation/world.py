@@ -4,6 +4,7 @@ Here: opening it from a process, landing, loading, making days, runs with their 
 what the tables must hold. Not here: who does what and when (`actors`), and judging (`judge`).
 """
 
+import uuid
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
@@ -35,7 +36,7 @@ from backfill_assets.reading.claims import days_of_active_plans
 from backfill_assets_tests.builders import CONTRACTS, WINDOW, day
 from backfill_assets_tests.files import SMALLEST, Cells, stage_by_hand
 from backfill_assets_tests.simulation.engine import CODE_STEP, Row, Session, event_name
-from backfill_assets_tests.simulation.scheduler import Scheduler
+from backfill_assets_tests.simulation.scheduler import Process, Scheduler
 from backfill_assets_tests.simulation.store import Store
 from backfill_assets_tests.synthetic import arrival
 
@@ -55,6 +56,7 @@ class Reading:
     rows: Mapping[str, list[Row]]
     before: int
     after: int
+    running: frozenset[str]  # the runs that went on all the time, and whose processes were well
 
 
 @dataclass
@@ -68,13 +70,28 @@ class World:
     )
     code: int = 0  # the version that is installed everywhere
     readings: list[Reading] = field(default_factory=list)
-    # When each run of a process that lives had begun and when it ended.
-    spans: dict[str, tuple[float, float]] = field(default_factory=dict)
+    running: dict[str, Process] = field(default_factory=dict)  # of each run that has not ended
+    entries: dict[str, bytes] = field(default_factory=dict)  # of the lake's log, as written
 
     @property
     def scheduler(self) -> Scheduler:
         """Who runs when."""
         return self.store.scheduler
+
+    def __post_init__(self) -> None:
+        self.store.watch = self._seen
+
+    def _seen(self, key: str, content: bytes | None) -> None:
+        """Keep the entries of the lake's log, of which none may be changed."""
+        if content is None or not key.startswith(f"{LAKE}/.versions/"):
+            return
+        assert self.entries.setdefault(key, content) == content, f"{key} is changed"
+
+    def well_runs(self) -> frozenset[str]:
+        """The runs that go on, of processes that were never paused."""
+        return frozenset(
+            run for run, p in self.running.items() if p.is_alive and not p.paused_until
+        )
 
     def begin(self) -> None:
         """Write the lake's settings."""
@@ -106,12 +123,14 @@ class World:
     @contextmanager
     def run(self, lake: Lake, pipeline: Pipeline, why: str) -> Iterator[str]:
         """A run as Dagster's adapter ends and marks it; gives its id."""
-        run_id = f"run-{self.scheduler.process.pid}"
+        run_id = uuid.uuid4().hex
         marker = f"{RUNS}/site/{run_id}"
         mark_run(lake.place, marker)
+        self.running[run_id] = self.scheduler.process
         try:
             yield run_id
         finally:
+            self.running.pop(run_id)
             drop_marker(lake.place, marker)
             record_versions(lake, pipeline.contracts, why, run_id, "ann@desk")
 

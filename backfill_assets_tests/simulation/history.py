@@ -1,0 +1,176 @@
+"""What must hold of all that was written and read in a story, while it went on.
+
+Here: readers saw what stands together, and each commit was made from what its receipt names, by
+newer inputs than the commit before it, and not over days that are held. Not here: what must hold in
+the end (`judge`).
+"""
+
+import json
+from collections import defaultdict
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from datetime import date
+from functools import cache
+from typing import Any
+
+from backfill_assets.kernel.core.plans import CHUNK_TAG, PLAN_TAG, PUBLISH, RELEASE, ROLLBACK
+from backfill_assets.kernel.core.receipts import Built, Receipt
+from backfill_assets.kernel.tables.home import Lake
+from backfill_assets_tests.simulation.engine import Row, made_rows, rows_at
+from backfill_assets_tests.simulation.world import BUILT, Opened, Reading, World
+
+UNDOING = (ROLLBACK, RELEASE)
+
+
+@dataclass
+class Violation(Exception):
+    """Something that must hold does not."""
+
+    what: str
+
+    def __str__(self) -> str:
+        return self.what
+
+
+def refuse(is_wrong: object, what: str) -> None:
+    """Raise Violation if that is so."""
+    if is_wrong:
+        raise Violation(what)
+
+
+def values_of(rows: Sequence[Row]) -> dict[object, int]:
+    """The number of each day; a day with several rows has none that is right."""
+    found = dict[object, int]()
+    for row in rows:
+        of = next(value for name, value in row.items() if name.endswith("_date"))
+        found[of] = -1 if of in found else row["value"]
+    return found
+
+
+def judge_readings(world: World, opened: Opened) -> None:
+    """Each reader saw what an entry of the lake's log says, and nothing of a run that went on; of a
+    rollback or publication all or nothing."""
+    lake, pipeline = opened
+    entries = dict(_entries(world))
+    switches, runs = _switches(lake), _commits_of_runs(lake)
+    columns = {c.name: c.day_column for c in pipeline.contracts}
+    for reading in world.readings:
+        told = [entries[n] for n in range(reading.before, reading.after + 1) if n in entries]
+        known = [e["tables"] for e in told] + [e.get("held", {}).get("then", {}) for e in told]
+        refuse(reading.seen not in known, f"a reader saw {reading.seen}, which no entry says")
+        for table, column in columns.items():
+            inputs = lake.store.view(table, column, reading.seen[table]).inputs
+            for above, version in inputs.items():
+                is_behind = version > reading.seen.get(above, version)
+                refuse(is_behind, f"a reader saw {table} of {above} v{version}: {reading.seen}")
+        for run_id in reading.running:
+            early = _seen_of(reading, runs.get(run_id, {}))
+            refuse(early, f"a reader saw {early} of {run_id}, which went on")
+        for name, commits in switches.items():
+            taken = _seen_of(reading, commits)
+            refuse(taken and taken != commits, f"a reader saw {taken} of {name}: {commits}")
+
+
+def _seen_of(reading: Reading, commits: Mapping[str, int]) -> dict[str, int]:
+    """Those of these commits that a reader saw."""
+    return {table: v for table, v in commits.items() if v <= reading.seen[table]}
+
+
+def _entries(world: World) -> Iterator[tuple[int, dict[str, Any]]]:
+    for name, content in world.entries.items():
+        yield int(name.rpartition("/")[2].removesuffix(".json")), json.loads(content)
+
+
+def _receipts(lake: Lake, table: str) -> list[tuple[int, Receipt]]:
+    return [(c.version, c.receipt) for c in lake.store.commits(table) if c.receipt is not None]
+
+
+def _commits_of_runs(lake: Lake) -> dict[str, dict[str, int]]:
+    """The first commit of each run to each table."""
+    found: dict[str, dict[str, int]] = defaultdict(dict)
+    for table in BUILT:
+        for version, receipt in _receipts(lake, table):
+            found[receipt.run_id].setdefault(table, version)
+    return found
+
+
+def _switches(lake: Lake) -> dict[str, dict[str, int]]:
+    """The commits of each publication and rollback of several tables that wrote each of them
+    once."""
+    found: dict[str, dict[str, int]] = defaultdict(dict)
+    again = set[str]()
+    for table in BUILT:
+        for version, receipt in _receipts(lake, table):
+            tags = receipt.tags
+            if receipt.reason in (PUBLISH, ROLLBACK) and PLAN_TAG in tags:
+                name = f"{receipt.reason} {tags[PLAN_TAG]} {tags.get(CHUNK_TAG, '')}"
+                again |= {name} & {n for n in found if table in found[n]}
+                found[name][table] = version
+    return {name: commits for name, commits in found.items() if name not in again}
+
+
+@dataclass
+class _History:
+    """The commits of one table, and the versions of what it is made from."""
+
+    lake: Lake
+    table: str
+    above: str
+    newest: dict[date, tuple[int, Receipt]] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        self.rows = cache(lambda table, version: rows_at(self.lake, table, version))
+        self.head = self.lake.store.head(self.above)
+
+    def made(self, version: int, of: date, code: int) -> int:
+        """What a day is when it is made from a version of the input."""
+        return made_rows(self.table, {self.above: self.rows(self.above, version)}, [of], code)[of]
+
+    def judge(self, version: int, receipt: Receipt) -> None:
+        """Hold a commit against those before it."""
+        found = values_of(self.rows(self.table, version))
+        says = f"{self.table} v{version} ({receipt.reason})"
+        for of, entry in receipt.days.items():
+            before = self.newest.get(of)
+            if before is not None:
+                was_held = before[1].days[of].built is Built.HELD
+                is_over = was_held and receipt.reason not in UNDOING
+                refuse(is_over, f"{says} is written over {of}, which was held")
+            if entry.built is Built.COMPLETE and receipt.reason not in UNDOING:
+                self._judge_day(says, receipt, of, found.get(of))
+                self._judge_order(says, receipt, of, before)
+            self.newest[of] = version, receipt
+
+    def _judge_day(self, says: str, receipt: Receipt, of: date, found: int | None) -> None:
+        refuse(self.above not in receipt.inputs, f"{says} does not say from which {self.above}")
+        named = receipt.inputs[self.above]
+        again = self.made(named, of, _code(receipt))
+        refuse(found != again, f"{says} holds {found} on {of}; {self.above} v{named} gives {again}")
+
+    def _judge_order(
+        self, says: str, receipt: Receipt, of: date, before: tuple[int, Receipt] | None
+    ) -> None:
+        """What was made from older inputs is written over newer only where it is the same."""
+        if before is None or self.above not in before[1].inputs:
+            return
+        older, newer = receipt.inputs[self.above], before[1].inputs[self.above]
+        if older >= newer or before[1].reason in UNDOING:
+            return
+        code = _code(receipt)
+        value = self.made(older, of, code)
+        later = {self.made(v, of, code) for v in range(newer, self.head + 1)}
+        refuse(value not in later, f"{says} of v{older} is written over {of} of v{newer}")
+
+
+def _code(receipt: Receipt) -> int:
+    return int(receipt.code_digest.removeprefix("code-"))
+
+
+def judge_writes(opened: Opened) -> None:
+    """Each day that is made again from the inputs that its receipt names is the same."""
+    lake, pipeline = opened
+    for table in BUILT:
+        (above,) = (wanted.table for wanted in pipeline.table(table).contract.inputs)
+        history = _History(lake, table, above)
+        for version, receipt in _receipts(lake, table):
+            history.judge(version, receipt)

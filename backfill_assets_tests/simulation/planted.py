@@ -1,0 +1,219 @@
+"""Faults planted by hand into the package, to see that stories find them.
+
+Here: each as what another name of the package stands for, in the process that plays. Not here:
+faults of stores and machines (`faults`). A simulation that finds nothing proves nothing until it
+finds these.
+"""
+
+from collections import defaultdict
+from collections.abc import Callable, Collection, Iterable, Iterator
+from contextlib import ExitStack, contextmanager
+from typing import Any
+from unittest import mock
+
+from deltalake import DeltaTable
+from deltalake.exceptions import DeltaError
+
+from backfill_assets.buckets import bucket, leases
+from backfill_assets.kernel.core.clock import utc_now
+from backfill_assets.kernel.core.view import exists_at
+from backfill_assets.kernel.log import listed_logs, log_state, run_markers
+from backfill_assets.kernel.tables import committer, staging, store, versions
+from backfill_assets.kernel.write import candidate, derived, known, replace
+from backfill_assets.plans import rollback
+from backfill_assets.upkeep import maintain
+from backfill_assets_tests.simulation.scheduler import Scheduler
+
+Patches = list[tuple[object, str, object]]
+
+
+def _nothing(*_: object, **__: object) -> None:
+    """A check that checks nothing."""
+
+
+def no_fence(_: Scheduler) -> Patches:
+    """A commit is not held against newer inputs."""
+    return [(replace, "_refuse_superseded", _nothing)]
+
+
+def held_days_written(_: Scheduler) -> Patches:
+    """Days that a rollback put back are written like others."""
+    return [(replace, "refuse_held_days", _nothing), (derived, "refuse_held_days", _nothing)]
+
+
+def swept_too_early(_: Scheduler) -> Patches:
+    """A sweep takes every marker for that of a dead process."""
+
+    def all_writes(lake: Any, table: str) -> list[str]:
+        return sorted(lake.names(staging.marker_folder(table)))
+
+    return [(staging, "_abandoned_writes", all_writes)]
+
+
+def log_before_files(scheduler: Scheduler) -> Patches:
+    """A commit names files that are sent after it."""
+    waiting = defaultdict[int, list[tuple[Any, Collection[str]]]](list)
+    send, keep = bucket.Bucket.sync_new, committer._keep_commit
+
+    def later(self: Any, names: Collection[str]) -> None:
+        waiting[scheduler.process.pid].append((self, names))
+
+    def keep_then_send(*given: Any) -> None:
+        keep(*given)
+        for place, names in waiting.pop(scheduler.process.pid, ()):
+            send(place, names)
+
+    return [(bucket.Bucket, "sync_new", later), (committer, "_keep_commit", keep_then_send)]
+
+
+def switch_ended_by_another(_: Scheduler) -> Patches:
+    """The end of a rollback or publication ends those of others, too."""
+    real = versions._split_by_id
+
+    def split(entry: Any, work_id: str) -> Any:
+        return real(entry, work_id)[0], ()
+
+    return [(versions, "_split_by_id", split)]
+
+
+def receipts_without_inputs(_: Scheduler) -> Patches:
+    """Receipts do not say which versions were read."""
+    signed = candidate.RebuildRequest.signed
+    without = lambda self, states, _inputs: signed(self, states, {})  # noqa: E731
+    return [(candidate.RebuildRequest, "signed", without)]
+
+
+def no_heartbeat(_: Scheduler) -> Patches:
+    """Runs never show again that they live."""
+    return [(run_markers, "_beat_until_gone", _nothing)]
+
+
+def blind_worker(_: Scheduler) -> Patches:
+    """A run knows of the lake only what it found when it began."""
+    read = known.KnownStates.read
+
+    def once(self: Any) -> Any:
+        return read(self) if self.found is None else self.found
+
+    return [(known.KnownStates, "read", once)]
+
+
+def state_skips_a_commit(_: Scheduler) -> Patches:
+    """A state that is carried on passes the first of several new commits over."""
+    real = log_state._fold_commits
+
+    def fold(before: Any, table: Any, column: str, history: Iterable[Any]) -> Any:
+        new = [*history]
+        return real(before, table, column, new[1:] if before.exists and len(new) > 1 else new)
+
+    return [(log_state, "_fold_commits", fold)]
+
+
+def listing_is_kept(_: Scheduler) -> Patches:
+    """What a process has listed of a log is never listed again."""
+    real = listed_logs.ListedLogs.head
+
+    def head(self: Any, table: Any) -> int:
+        known_head = self._known_log(table).head
+        return known_head if exists_at(known_head) else real(self, table)
+
+    return [(listed_logs.ListedLogs, "head", head)]
+
+
+def lost_race_wins(_: Scheduler) -> Patches:
+    """A commit that another one came before is tried again behind that, as it is."""
+    real = committer._create_transaction
+
+    def until_done(opened: Any, *rest: Any) -> None:
+        try:
+            real(opened, *rest)
+        except DeltaError:
+            real(DeltaTable(opened.table_uri), *rest)
+
+    return [(committer, "_create_transaction", until_done)]
+
+
+def runs_not_awaited(_: Scheduler) -> Patches:
+    """Readers see what a run wrote while it goes on."""
+    return [(versions, "live_runs", lambda *_: frozenset())]
+
+
+def newer_writes_ignored(_: Scheduler) -> Patches:
+    """A commit does not look whether others wrote days since it was decided, nor is it fenced."""
+    return [(store, "newer_writes_check", lambda _path, _since, then: then), *no_fence(_)]
+
+
+def upkeep_too_early(_: Scheduler) -> Patches:
+    """Upkeep deletes every file that is not of the newest version."""
+    return [(maintain, "_kept_since", lambda _lake: utc_now())]
+
+
+def drop_after_try(_: Scheduler) -> Patches:
+    """Staged files are deleted after a commit of unknown fate."""
+    real = staging.Staged.drop
+
+    def drop(self: Any) -> None:
+        self.tried = False
+        real(self)
+
+    return [(staging.Staged, "drop", drop)]
+
+
+def entry_overwritten(_: Scheduler) -> Patches:
+    """Two writers of the lake's log do not see each other."""
+    real = bucket.Bucket.write
+
+    def write(self: Any, name: str, content: bytes, **how: Any) -> Any:
+        if name.startswith(".versions/"):
+            how.pop("if_absent", None)
+        return real(self, name, content, **how)
+
+    return [(bucket.Bucket, "write", write)]
+
+
+def half_a_rollback(_: Scheduler) -> Patches:
+    """Readers see a rollback table by table."""
+
+    @contextmanager
+    def plainly(lake: Any, pipeline: Any, request: Any, tables: object) -> Iterator[None]:
+        yield
+        versions.record_versions(lake, pipeline.contracts, f"rollback of {request}")
+
+    return [(rollback, "_switching_tables", plainly), (versions, "_switch_plan", lambda _: "")]
+
+
+def death_unnoticed(_: Scheduler) -> Patches:
+    """A writer whose files were swept commits them."""
+    return [(leases.Lease, "committing", _nothing)]
+
+
+Plants = Callable[[Scheduler], Patches]
+PLANTED: dict[str, Plants] = {
+    "the fence is off": no_fence,
+    "held days are written": held_days_written,
+    "a sweep comes too early": swept_too_early,
+    "the log names files before they are there": log_before_files,
+    "a switch is ended by another": switch_ended_by_another,
+    "receipts without versions": receipts_without_inputs,
+    "a marker without heartbeat": no_heartbeat,
+    "a blind worker": blind_worker,
+    "a state skips a commit": state_skips_a_commit,
+    "a log is listed once": listing_is_kept,
+    "a lost race wins": lost_race_wins,
+    "running runs are not awaited": runs_not_awaited,
+    "newer writes are ignored": newer_writes_ignored,
+    "upkeep deletes too much": upkeep_too_early,
+    "files are dropped after a try": drop_after_try,
+    "an entry of the lake's log is overwritten": entry_overwritten,
+    "half a rollback is seen": half_a_rollback,
+    "a swept write is committed": death_unnoticed,
+}
+
+
+@contextmanager
+def planting(name: str, scheduler: Scheduler) -> Iterator[None]:
+    """Within, the package has this fault ("": none)."""
+    with ExitStack() as stack:
+        for owner, attribute, other in PLANTED[name](scheduler) if name else ():
+            stack.enter_context(mock.patch.object(owner, attribute, other))
+        yield
