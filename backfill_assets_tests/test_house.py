@@ -128,7 +128,7 @@ def test_every_module_has_a_sign_of_two_sentences_or_more() -> None:
         for f in sources(*EVERYWHERE)
         if not _is_empty_door(f) and len(SENTENCE_END.findall(f.sign)) < FEWEST_SENTENCES_PER_SIGN
     ]
-    assert not offences
+    assert not offences, "say above all code what is here, and what one looks for here in vain"
 
 
 def test_signs_lead_to_modules_that_exist() -> None:
@@ -142,7 +142,7 @@ def test_signs_lead_to_modules_that_exist() -> None:
         for named in SIGNPOST.findall(f.sign)
         if _leads_nowhere(named, modules, folders)
     ]
-    assert not offences
+    assert not offences, "name each by its folder and module as they are now"
 
 
 def _leads_nowhere(named: str, modules: set[str], folders: set[str]) -> bool:
@@ -203,11 +203,12 @@ def test_what_the_package_defines_it_also_uses() -> None:
         if isinstance(node, ast.ClassDef | ast.FunctionDef)
         and not (isinstance(node, Function) and node.decorator_list)
     ]
-    assert [
+    unused = [
         f"{place}:{n.lineno} {n.name}"
         for place, n in defined
         if n.name not in used and not n.name.startswith("__")
-    ] == []
+    ]
+    assert unused == [], "call each from the package, or delete it with its test"
 
 
 def _names_in_references() -> set[str]:

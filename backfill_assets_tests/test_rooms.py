@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from backfill_assets.kernel.core.rooms import installed_rooms
+from backfill_assets.kernel.core.rooms import installed_rooms, offered_function
 from backfill_assets_tests.sources import CAN_BE_LEFT_OUT, CHECKOUT, PACKAGE, TESTS, sources
 
 KERNEL = f"{PACKAGE}.kernel"
@@ -98,18 +98,22 @@ def test_names_of_the_kernel_that_rooms_use_become_fewer() -> None:
     outside = [f for f in sources(PACKAGE) if not f.module.startswith(KERNEL)]
     named = {i.module for f in outside for i in f.imports if i.module.startswith(f"{KERNEL}.")}
     used = {name for name in named if name not in modules}
-    assert len(used) <= MOST_KERNEL_NAMES
+    assert len(used) <= MOST_KERNEL_NAMES, (
+        f"rooms import {len(used)} names of the kernel: use one that a room imports already, or one "
+        "that the kernel's folders name in their `__all__`"
+    )
 
 
 def test_a_room_that_can_be_left_out_is_imported_only_by_rooms_that_go_with_it() -> None:
     """Others ask for what it offers (`kernel.core.rooms.offered_function`)."""
     needs = {room.name: room.needs for room in installed_rooms()}
     found = {(i, _room(i), _room(m)) for i, m in _imported() if _room(m) in CAN_BE_LEFT_OUT}
-    assert not {
+    offences = {
         (importing, room)
         for importing, own, room in found
         if room not in (own, *needs.get(own, ()))
     }
+    assert not offences, "call `offered_function` with a name in `offers` of that room"
 
 
 @pytest.mark.whole_house
@@ -122,15 +126,21 @@ def test_what_is_asked_of_rooms_is_what_they_offer() -> None:
         for source in asking
         for call in source.of(ast.Call)
         for argument in call.args[:1]
-        if getattr(call.func, "id", "") == "offered" and isinstance(argument, ast.Constant)
+        if getattr(call.func, "id", "") == offered_function.__name__
+        and isinstance(argument, ast.Constant)
     }
     words = {str(text.value) for source in asking for text in source.texts}
+    assert asked, "nobody asks by a word: the call has another form now"
     assert asked <= offers
     assert offers <= words, "nobody asks for it"
 
 
 def test_imports_between_rooms_become_fewer() -> None:
-    assert len(_between_rooms()) <= MOST_BETWEEN_ROOMS
+    found = _between_rooms()
+    assert len(found) <= MOST_BETWEEN_ROOMS, (
+        f"{len(found)} pairs of modules: what two rooms need belongs into the kernel, or one offers "
+        "it and the other calls `offered_function`"
+    )
 
 
 def test_pairs_of_rooms_that_import_each_other_become_fewer() -> None:
