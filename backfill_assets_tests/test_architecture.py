@@ -244,7 +244,9 @@ KEEPING = tuple(f"{PACKAGE}.kernel.{m}" for m in PIECES)
 LOG = "_delta_log"
 KEPT = ("table_place", "DeltaTable", "QueryBuilder", "commit_files", "commit_receipt")
 UNSAFE = f"{PACKAGE}/learn/lab_lakes.py"  # other programs' writes, on throw-away lakes
-PINNED = f"{PACKAGE}/reading/kept_files.py"  # data files of tables that snapshots keep
+# Modules of other rooms that alone there know tables by their logs: the data files that snapshots
+# keep, and days put back.
+KEEPING_FILES = (f"{PACKAGE}/reading/kept_files.py", f"{PACKAGE}/plans/restore.py")
 # Rooms in which tables, or tables of others, are opened by their logs.
 KEEPERS = (
     *KERNEL,
@@ -263,7 +265,9 @@ UNOPENED = ("log.log", "log.log.Commit", "log.log.LiveFile")  # plain values
 def test_outside_the_lakes_room_nobody_knows_how_or_where_tables_are_kept() -> None:
     """Tables are asked of `kernel.tables.store` by name, so that an object store has its place."""
     others = [
-        f for f in sources(PACKAGE) if f.room not in KEEPERS and f.place not in (UNSAFE, PINNED)
+        f
+        for f in sources(PACKAGE)
+        if f.room not in KEEPERS and f.place not in (UNSAFE, *KEEPING_FILES)
     ]
     imported = _offences(others, ("deltalake", *KEEPING))
     offences = [o for o in imported if not o.endswith(UNOPENED)]
@@ -328,6 +332,7 @@ def test_only_the_committer_writes_tables() -> None:
 def test_in_the_lakes_room_only_the_pieces_of_the_adapter_know_where_a_table_lies() -> None:
     knowing = {
         "auditor",
+        "damaged_files",
         "data_files",
         "folder",
         "housekeeping",

@@ -21,7 +21,6 @@ from backfill_assets.kernel.core.receipts import Receipt
 from backfill_assets.kernel.core.states import States
 from backfill_assets.kernel.core.texts import scrub_secrets
 from backfill_assets.kernel.tables.home import Lake
-from backfill_assets.kernel.tables.restore import can_restore, files_of_held_days
 from backfill_assets.kernel.tables.settings import LakeSettings
 from backfill_assets.kernel.write.audit import audit_table
 from backfill_assets.kernel.write.code import LIBRARIES, installed_versions
@@ -30,6 +29,7 @@ from backfill_assets.plans.files import past_resumptions, set_mark
 from backfill_assets.plans.model import ChunkKind, Pins, Plan, PlanChunk, PreflightTick
 from backfill_assets.plans.policy import Policy
 from backfill_assets.plans.progress import writes_of_plan
+from backfill_assets.plans.restore import can_restore, files_of_held_days
 from backfill_assets.reading.queries import failed_reads
 
 PACKAGES = ("backfill-assets", "dagster", *LIBRARIES)

@@ -3,6 +3,8 @@ receipts; and release.
 
 Elsewhere: files and commits (`kernel.tables.restore`), words in receipts (`kernel.core.plans`),
 days that become stale (`reading.downstream`).
+Elsewhere: files and commits (`plans.restore`), words in receipts (`kernel.core.plans`),
+days that become stale (`kernel.core.downstream`).
 """
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -20,15 +22,15 @@ from backfill_assets.kernel.core.plans import CHUNK_TAG, PLAN_TAG, RELEASE, ROLL
 from backfill_assets.kernel.core.receipts import Provenance, Receipt
 from backfill_assets.kernel.core.states import States
 from backfill_assets.kernel.log.adopted import JUDGE
-from backfill_assets.kernel.tables import restore
 from backfill_assets.kernel.tables.home import Lake
-from backfill_assets.kernel.tables.restore import PreparedRestore, RestoreRequest
 from backfill_assets.kernel.tables.versions import UnfinishedSwitch, record_versions, switch_tables
 from backfill_assets.kernel.tables.view import read_view
 from backfill_assets.kernel.write.model import Pipeline
+from backfill_assets.plans import restore
 from backfill_assets.plans.files import find_plan, is_running, plan_ids
 from backfill_assets.plans.model import Plan
 from backfill_assets.plans.policy import Days, RollbackOptions
+from backfill_assets.plans.restore import PreparedRestore, RestoreRequest
 from backfill_assets.reading.downstream import stale_after_entries
 
 UNDOING = (ROLLBACK, RELEASE)

@@ -39,14 +39,14 @@ from backfill_assets.kernel.core.states import State
 from backfill_assets.kernel.place.choice import MACHINE, place_at
 from backfill_assets.kernel.place.port import Place
 from backfill_assets.kernel.tables.home import read_lake
-from backfill_assets.kernel.tables.restore import (
+from backfill_assets.kernel.tables.settings import FILE_NAME
+from backfill_assets.kernel.tables.staging import tables_being_written
+from backfill_assets.kernel.tables.view import read_view
+from backfill_assets.plans.restore import (
     RestoreRequest,
     release_partitions,
     restore_partitions,
 )
-from backfill_assets.kernel.tables.settings import FILE_NAME
-from backfill_assets.kernel.tables.staging import tables_being_written
-from backfill_assets.kernel.tables.view import read_view
 from backfill_assets.upkeep.doctor import VerifyRequest, verify_tables
 from backfill_assets_tests.builders import STAGING, day
 from backfill_assets_tests.end_to_end import test_external_tables as orders

@@ -25,12 +25,12 @@ from backfill_assets.kernel.log.log import open_delta
 from backfill_assets.kernel.place.choice import place_at
 from backfill_assets.kernel.place.port import LOCKS
 from backfill_assets.kernel.tables.home import Lake, open_lake
-from backfill_assets.kernel.tables.restore import (
+from backfill_assets.kernel.tables.settings import FILE_NAME
+from backfill_assets.plans.restore import (
     RestoreRequest,
     release_partitions,
     restore_partitions,
 )
-from backfill_assets.kernel.tables.settings import FILE_NAME
 from backfill_assets.reading.kept_snapshots import find_snapshot
 from backfill_assets.upkeep.doctor import VerifyRequest, verify_tables
 from backfill_assets_tests.builders import STAGING, day

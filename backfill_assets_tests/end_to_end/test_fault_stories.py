@@ -56,7 +56,7 @@ COMMITTING = (
     "kernel/tables/committer",
     "kernel/tables/store",
     "kernel/tables/query_files",
-    "kernel/tables/restore",
+    "plans/restore",
     "upkeep/inspection",
     "kernel/place/folder",
 )

@@ -167,7 +167,7 @@ def test_what_landed_is_never_put_back(made: Planned) -> None:
 def test_a_rollback_cut_off_between_tables_is_finished_by_the_same_call(
     made: Planned, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    from backfill_assets.kernel.tables import restore
+    from backfill_assets.plans import restore
 
     real, calls = restore.restore_partitions, iter(range(2))
 

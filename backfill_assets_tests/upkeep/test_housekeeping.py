@@ -24,10 +24,10 @@ from backfill_assets.kernel.log.log_state import LOGS
 from backfill_assets.kernel.tables.committer import commit_receipt
 from backfill_assets.kernel.tables.data_files import files_of_version
 from backfill_assets.kernel.tables.home import Lake
-from backfill_assets.kernel.tables.restore import RestoreRequest, restore_partitions
 from backfill_assets.kernel.tables.staging import Staged, sweep_writes
 from backfill_assets.kernel.tables.store import TableStore
 from backfill_assets.kernel.write.audit import audit_files, audit_table
+from backfill_assets.plans.restore import RestoreRequest, restore_partitions
 from backfill_assets.upkeep.housekeeping import (
     MIB,
     MOST_LEDGER_FILES,

@@ -19,7 +19,6 @@ from backfill_assets.kernel.place.choice import place_at
 from backfill_assets.kernel.place.port import LOCKS
 from backfill_assets.kernel.tables.data_files import files_of_version
 from backfill_assets.kernel.tables.home import open_lake
-from backfill_assets.kernel.tables.restore import restore_partitions
 from backfill_assets.kernel.tables.settings import FILE_NAME
 from backfill_assets.kernel.tables.table_places import UNFINISHED
 from backfill_assets.kernel.tables.versions import (
@@ -32,6 +31,7 @@ from backfill_assets.kernel.write.model import Pipeline
 from backfill_assets.plans.files import keep_plan, set_mark
 from backfill_assets.plans.plan import PlanRequest, make_plan
 from backfill_assets.plans.policy import Policy
+from backfill_assets.plans.restore import restore_partitions
 from backfill_assets.plans.rollback import RollbackRequest, roll_back
 from backfill_assets.reading.whole import MAKING, snapshots_of
 from backfill_assets.upkeep.maintain import Upkeep, maintain_tables

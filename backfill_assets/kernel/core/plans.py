@@ -4,7 +4,7 @@ rollback.
 `Work` is days of tables for one run, with why and how: buttons, sensors, commands and plans all ask
 for it. Elsewhere: how its days change (`write_mode`), which days need it (`needs`), tags of
 Dagster's runs (`dagster.adapter.backfill_requests`), one table of it (`kernel.write.candidate`),
-the plan itself (`plans.model`), restoring files (`kernel.tables.restore`).
+the plan itself (`plans.model`), restoring files (`plans.restore`).
 """
 
 from collections.abc import Iterable, Mapping
@@ -33,19 +33,18 @@ ROLLBACK, RELEASE, PUBLISH = "rollback", "release", "publish"  # reasons of rece
 REPLAY = "replay-late"  # the reason of receipts that release rows of the ledger `too_late`
 # Tag of a rollback's receipt: `VERSION`, or `VERSION:FIRST..LAST …` where days differ.
 TO_VERSION = "to_version"
-NO_DIGEST = ""  # the input digest of a day put back to before it was ever made: equal to no digest
 
 
-def targets_text(targets: Mapping[date, int]) -> str:
-    """The target versions of days, as the text of the tag `TO_VERSION`."""
+def target_tags(targets: Mapping[date, int]) -> dict[str, str]:
+    """The tag of a receipt that puts days back to these versions; `restored_version` reads it."""
     chosen = sorted(set(targets.values()))
     if len(chosen) == 1:
-        return str(chosen[0])
+        return {TO_VERSION: str(chosen[0])}
     parts = []
     for version in chosen:
         days = [day for day, target in targets.items() if target == version]
         parts += [f"{version}:{span.start}..{span.last}" for span in contiguous_ranges(days)]
-    return " ".join(parts)
+    return {TO_VERSION: " ".join(parts)}
 
 
 def restored_version(receipt: Receipt, day: date) -> int | None:

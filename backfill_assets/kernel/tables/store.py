@@ -1,7 +1,7 @@
 """The port of storage: the tables of a lake by name, kept as Delta tables on a file system.
 
-Not here: staging (`staging`, `query_files`), mending (`inspection`) and rollbacks (`restore`),
-which work on the same log and files, which lie in a `Place`.
+Not here: staging (`staging`, `query_files`), mending (`upkeep.inspection`) and rollbacks
+(`plans.restore`), which work on the same log and files, which lie in a `Place`.
 
 A table has versions 0, 1, 2, …; each is one commit, whole or absent, with a receipt. Staged rows
 are not readable through the table until `replace_days` or `append` commits them.

@@ -5,8 +5,8 @@ Not here: computing a candidate (`kernel.write.derived`), judging it (`kernel.wr
 commit itself (`kernel.tables.store`).
 
 The daily run, a range backfill, late data and plans go through `replace_days`. A rollback computes
-no rows (`restore`); the days it holds are refused here, too, because it may come while they are
-computed.
+no rows (`plans.restore`); the days it holds are refused here, too, because it may come while they
+are computed.
 """
 
 import time

@@ -20,7 +20,7 @@ from backfill_assets.kernel.core.plans import (
     Work,
     forced_tables,
     restored_version,
-    targets_text,
+    target_tags,
 )
 from backfill_assets.kernel.core.write_mode import (
     MERGE,
@@ -68,12 +68,12 @@ def test_the_tags_of_a_chunk_say_how_its_days_change_and_by_which_code(
 
 @given(st.dictionaries(st.integers(0, 40).map(day), st.integers(-1, 3), min_size=1))
 def test_every_day_of_a_rollback_is_read_back_with_its_version(targets: dict[date, int]) -> None:
-    said = receipt(tags={TO_VERSION: targets_text(targets)})
+    said = receipt(tags=target_tags(targets))
     assert {d: restored_version(said, d) for d in targets} == targets
 
 
 def test_days_of_one_version_are_one_number() -> None:
-    assert targets_text({day(0): 7, day(9): 7}) == "7"
+    assert target_tags({day(0): 7, day(9): 7}) == {TO_VERSION: "7"}
 
 
 @pytest.mark.parametrize("text", ["", "x", "3:2024-02-26", "3:x..y"])

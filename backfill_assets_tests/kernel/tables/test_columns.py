@@ -33,8 +33,8 @@ from backfill_assets.kernel.tables.columns import (
 from backfill_assets.kernel.tables.data_files import column_type_names
 from backfill_assets.kernel.tables.embedded import duckdb_cursor, rows_query
 from backfill_assets.kernel.tables.home import Lake
-from backfill_assets.kernel.tables.restore import RestoreRequest, restore_partitions
 from backfill_assets.kernel.write.audit import audit_table
+from backfill_assets.plans.restore import RestoreRequest, restore_partitions
 from backfill_assets.reading.fitness import audit_as_written
 from backfill_assets.upkeep.doctor_tables import examine_rows
 from backfill_assets.upkeep.inspection import inspect_table

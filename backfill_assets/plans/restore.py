@@ -1,8 +1,9 @@
 """Restores partitions to an earlier version and releases them, in commits of metadata alone: no
 JVM, and no data.
 
-Elsewhere: which days and versions (`plans.rollback`), the commit itself (`committer`). No run
-computes restored days, which are `held`, until they are released.
+Elsewhere: which days and versions (`plans.rollback`), the commit itself
+(`kernel.tables.committer`). No run computes restored days, which are `held`, until they are
+released.
 """
 
 import time
@@ -21,12 +22,10 @@ from backfill_assets.kernel.core.contracts import Contract
 from backfill_assets.kernel.core.days import contiguous_ranges
 from backfill_assets.kernel.core.errors import BackfillError, Superseded
 from backfill_assets.kernel.core.plans import (
-    NO_DIGEST,
     RELEASE,
     ROLLBACK,
-    TO_VERSION,
     restored_version,
-    targets_text,
+    target_tags,
 )
 from backfill_assets.kernel.core.profiles import EMPTY_FINGERPRINT
 from backfill_assets.kernel.core.readings import PARAMETERS
@@ -52,6 +51,7 @@ from backfill_assets.kernel.tables.data_files import files_of_days, gone_or_alte
 from backfill_assets.kernel.tables.home import Lake
 from backfill_assets.kernel.tables.staging import StagedFile
 
+NO_DIGEST = ""  # the input digest of a day put back to before it was ever made: equal to no digest
 NEVER_MADE_ENTRY = DayEntry(0, EMPTY_FINGERPRINT, NO_DIGEST)
 SHOWN_FILES = 3
 BY_PATH = attrgetter("path")
@@ -343,7 +343,7 @@ def _restore_receipt(prepared: PreparedRestore, provenance: Provenance) -> Recei
     origins = {(s.code_digest, s.settings_digest, s.parameters) for s in prepared.then.values()}
     code, settings, parameters = origins.pop() if len(origins) == 1 else ("", "", "")
     tags = {PARAMETERS: parameters} if parameters else {}
-    tags |= {**provenance.tags, TO_VERSION: targets_text(prepared.targets)}
+    tags |= {**provenance.tags, **target_tags(prepared.targets)}
     plain = Receipt(
         "",
         prepared.contract.name,

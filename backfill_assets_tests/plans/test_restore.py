@@ -25,13 +25,13 @@ from backfill_assets.kernel.core.view import DayReceipt
 from backfill_assets.kernel.log.log_state import LOGS
 from backfill_assets.kernel.tables.committer import Conflict
 from backfill_assets.kernel.tables.home import Lake
-from backfill_assets.kernel.tables.restore import (
+from backfill_assets.kernel.write.audit import audit_table
+from backfill_assets.plans.restore import (
     RestoreRequest,
     prepare_restore,
     release_partitions,
     restore_partitions,
 )
-from backfill_assets.kernel.write.audit import audit_table
 from backfill_assets.reading.fitness import audit_as_written
 from backfill_assets_tests.builders import RAW, STAGING, day, write_rows
 from backfill_assets_tests.files import bare_lake, publish_by_hand
