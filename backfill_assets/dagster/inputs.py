@@ -23,7 +23,7 @@ from backfill_assets.dagster.contracts import (
     daily_partitions,
     first_day_of,
 )
-from backfill_assets.engines.table_frames import read_frame, read_plain
+from backfill_assets.engines.table_frames import PlainFiles, read_frame, read_plain
 from backfill_assets.foreign.external import (
     ExternalTable,
     declaration_of,
@@ -39,7 +39,6 @@ from backfill_assets.kernel.core.contracts import Column, Contract
 from backfill_assets.kernel.core.days import ranges_text
 from backfill_assets.kernel.core.errors import BackfillError, InputMissing, SettingsError
 from backfill_assets.kernel.core.view import exists_at
-from backfill_assets.kernel.tables.data_files import PlainFiles
 from backfill_assets.kernel.tables.home import Lake
 from backfill_assets.kernel.tables.settings import is_lake
 from backfill_assets.pipeline.chosen import chosen_pipeline

@@ -18,14 +18,13 @@ from backfill_assets.engines.engine_sql import Found as Answered
 from backfill_assets.engines.frame_files import stage_added_rows
 from backfill_assets.engines.rules_alike import is_judged_alike
 from backfill_assets.engines.settings import audit_of
-from backfill_assets.engines.table_frames import read_plain
+from backfill_assets.engines.table_frames import GLOB_SIGNS, PlainFiles, read_plain
 from backfill_assets.kernel.core.column_types import ColumnType, quoted_column
 from backfill_assets.kernel.core.contracts import Contract
 from backfill_assets.kernel.core.errors import ContractBroken, SettingsError
 from backfill_assets.kernel.core.profiles import VALUES_KEPT
 from backfill_assets.kernel.core.readings import Sets
 from backfill_assets.kernel.log.log import FILE_DIGEST_CHARS
-from backfill_assets.kernel.tables.data_files import GLOB_SIGNS, PlainFiles
 from backfill_assets.kernel.tables.embedded import AT_ONCE, duckdb_cursor
 from backfill_assets.kernel.tables.fingerprints import (
     Found,

@@ -1,13 +1,14 @@
-"""Frames of the rows of a table at a version, read from its plain Parquet files.
+"""Frames of the rows of a table at a version, read from its plain Parquet files where these alone
+give its rows.
 
-Not here: which files those are (`kernel.tables.data_files`), and frames written (`frame_files`).
+Not here: the files of a version (`kernel.tables.data_files`), and frames written (`frame_files`).
 Delta's own reader replays the log with three to six Spark jobs per version, more than a query on
 thin days costs; it reads only what other programs gave a table.
 """
 
 from collections import defaultdict
-from collections.abc import Callable, Sequence
-from dataclasses import replace
+from collections.abc import Callable, Collection, Sequence
+from dataclasses import dataclass, replace
 from datetime import date
 from functools import lru_cache, partial, reduce
 from pathlib import Path
@@ -18,17 +19,26 @@ from backfill_assets.engines.foreign import delta_frame
 from backfill_assets.engines.session import OwnServer, own_server, session_engine
 from backfill_assets.kernel.core.errors import BackfillError
 from backfill_assets.kernel.log.log_state import LOGS
-from backfill_assets.kernel.tables.columns import read_footer, type_of_arrow
-from backfill_assets.kernel.tables.data_files import (
-    PlainFiles,
-    live_files,
-    plain_files,
-    refuse_altered_files,
-)
+from backfill_assets.kernel.place.port import Place
+from backfill_assets.kernel.tables.columns import column_types_by_day, read_footer, type_of_arrow
+from backfill_assets.kernel.tables.data_files import live_files, refuse_altered_files
 from backfill_assets.kernel.tables.folder import LakeFolder
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
+
+
+PLAIN_READER = 1  # of Delta's protocol: no deletion vectors, no renamed columns
+GLOB_SIGNS = frozenset("*?[]{}\\")  # Spark takes a path with one of them for a pattern
+
+
+@dataclass(frozen=True)
+class PlainFiles:
+    """The files with the wanted rows."""
+
+    paths: tuple[str, ...]
+    columns: tuple[tuple[str, str], ...]  # in their order, with Spark's types
+    partition_column: str  # "": none, and the files may hold rows of other days
 
 
 def read_frame(
@@ -58,6 +68,40 @@ def read_frame(
     return _rows_of_days(
         delta_frame(session, engine_path(session, table), version), day_column, days
     )
+
+
+def plain_files(
+    table: Place,
+    version: int,
+    day_column: str,
+    days: Collection[date] | None,
+    path_of: Callable[[str], str | Path] | None = None,
+) -> PlainFiles | None:
+    """The files of a version with rows of these days (None: all); None if the files alone do not
+    give its rows: the table is not laid out by its day, or another program gave it what our tables
+    do not have. `path_of` gives what an engine calls a file (None: its path on this machine)."""
+    opened = LOGS.opened(table, version)
+    kinds = column_types_by_day(opened, day_column)
+    columns = tuple((name, kind.spark) for name, kind in kinds.items() if kind is not None)
+    laid_out = opened.metadata().partition_columns
+    is_by_day = laid_out == [day_column]
+    is_laid_out_otherwise = bool(laid_out) and not is_by_day
+    has_unknown_type = len(columns) < len(kinds)
+    needs_log = opened.protocol().min_reader_version > PLAIN_READER
+    if is_laid_out_otherwise or needs_log or has_unknown_type:
+        return None
+    chosen = live_files(opened, day_column if is_by_day else "")
+    if is_by_day and days is not None:
+        day_texts = {str(day) for day in days}
+        chosen = [f for f in chosen if f.partition in day_texts]
+    refuse_altered_files(table, chosen)
+    paths = [str((path_of or table.local)(f.path)) for f in chosen]
+    for file, path in zip(chosen, paths, strict=True):
+        # An engine takes the day from the name of the folder.
+        is_in_folder = not is_by_day or f"/{day_column}={file.partition}/" in path
+        if not is_in_folder or not GLOB_SIGNS.isdisjoint(path):
+            return None
+    return PlainFiles(tuple(paths), columns, day_column if is_by_day else "")
 
 
 def _rows_of_days(frame: "DataFrame", day_column: str, days: Sequence[date] | None) -> "DataFrame":

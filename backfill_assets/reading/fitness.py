@@ -8,11 +8,13 @@ read as NULL. An older version is judged by its own receipts only. Not here: the
 import warnings
 from collections import defaultdict
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from dataclasses import replace
 from datetime import date
+from pathlib import Path
 from typing import Literal
 
 from backfill_assets.foreign.observing import earlier_column_sets, has_same_rows
-from backfill_assets.kernel.core.contracts import Contract, Input, InputKind
+from backfill_assets.kernel.core.contracts import Column, Contract, Input, InputKind
 from backfill_assets.kernel.core.days import (
     contiguous_ranges,
     ranges_text,
@@ -24,9 +26,10 @@ from backfill_assets.kernel.core.readings import lacking_columns
 from backfill_assets.kernel.core.receipts import Built, DayEntry
 from backfill_assets.kernel.core.states import State, States
 from backfill_assets.kernel.core.view import LakeView, TableView
+from backfill_assets.kernel.tables.columns import read_footer, type_of_arrow
 from backfill_assets.kernel.tables.home import Lake
-from backfill_assets.kernel.write.audit import audit_files, audit_table, contract_of_file
 from backfill_assets.reading.downstream import stale_after_needed
+from backfill_assets.kernel.write.audit import audit_files, audit_table
 
 Unfit = Literal["refuse", "warn", "take"]
 CHOICES: tuple[Unfit, ...] = ("refuse", "warn", "take")
@@ -237,3 +240,18 @@ def audit_as_written(
         found = audit_table(lake, written_by_kinds[kinds], None, alike)
         profiles |= {day: profile for day, profile in found.items() if day is not None}
     return profiles
+
+
+def contract_of_file(contract: Contract, file: str) -> Contract:
+    """The contract of the columns that a data file of the table has, in a wider type where the
+    contract has one, by which no canonical text differs. It judges no row."""
+    laid_out_by = contract.partition_column
+    written = {f.name: type_of_arrow(f.type) for f in read_footer(Path(file)).schema}
+    written.pop(laid_out_by, None)  # others' files may hold it, too
+    for column in contract.columns:
+        if column.kind.is_wider_than(written.get(column.name)):
+            written[column.name] = column.kind
+    columns = [Column(n, str(kind), n, nullable=True) for n, kind in written.items() if kind]
+    if laid_out_by:
+        columns.append(contract.column(laid_out_by))
+    return replace(contract, columns=tuple(columns), key=(), rules=(), inputs=(), read_by=())

@@ -12,13 +12,13 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 from backfill_assets.engines.lake_session import LakeSession
-from backfill_assets.engines.table_frames import read_frame, read_plain
+from backfill_assets.engines.table_frames import PlainFiles, read_frame, read_plain
 from backfill_assets.kernel.core.contracts import Contract
 from backfill_assets.kernel.core.days import DayRange, contiguous_ranges, day_range
 from backfill_assets.kernel.core.errors import BackfillError
 from backfill_assets.kernel.core.receipts import Built
 from backfill_assets.kernel.core.view import exists_at
-from backfill_assets.kernel.tables.data_files import PlainFiles, folder_of
+from backfill_assets.kernel.tables.data_files import folder_of
 from backfill_assets.kernel.tables.embedded import new_engine, rows_query
 from backfill_assets.kernel.tables.fingerprints import quoted_name
 from backfill_assets.kernel.tables.home import Lake

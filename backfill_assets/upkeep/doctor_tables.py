@@ -23,12 +23,12 @@ from backfill_assets.kernel.core.profiles import SCHEME
 from backfill_assets.kernel.core.receipts import DayEntry
 from backfill_assets.kernel.core.view import TableView
 from backfill_assets.kernel.tables.home import Lake
-from backfill_assets.kernel.write.audit import audit_readable
 from backfill_assets.kernel.write.derived import load_command
 from backfill_assets.reading.fitness import differing_days
 from backfill_assets.reading.kept_files import DAY_IN_NAME, file_fault
 from backfill_assets.reading.kept_snapshots import find_snapshot, place_of_files, snapshot_names
 from backfill_assets.reading.whole import snapshots_of
+from backfill_assets.upkeep.damaged_files import audit_readable
 from backfill_assets.upkeep.inspection import Inspection, inspect_table, is_mended
 
 RESTORE = "Restore it from a backup, or move the table's folder away and rebuild the table"

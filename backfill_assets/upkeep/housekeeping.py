@@ -38,7 +38,8 @@ from backfill_assets.kernel.tables.fingerprints import quoted_name
 from backfill_assets.kernel.tables.folder import TABLES, LakeFolder
 from backfill_assets.kernel.tables.home import Lake
 from backfill_assets.kernel.tables.staging import WRITES, Staged, fill_staging, marker_folder
-from backfill_assets.kernel.write.audit import audit_files, contract_of_file
+from backfill_assets.kernel.write.audit import audit_files
+from backfill_assets.reading.fitness import contract_of_file
 from backfill_assets.reading.kept_files import pinned_files
 
 REASON = "maintain"

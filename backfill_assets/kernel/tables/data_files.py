@@ -1,15 +1,13 @@
-"""Data files of a table version: their sizes, which are gone or altered, and which of them alone
-give its rows.
+"""Data files of a table version: their sizes, their columns, and which are gone or altered.
 
-Not here: bytes that changed without a change of size (`inspection`), rows as Python values
+Not here: bytes that changed without a change of size (`upkeep.inspection`), rows as Python values
 (`store`), and frames of the rows (`engines.table_frames`).
 """
 
 import re
 from collections import Counter
-from collections.abc import Callable, Collection, Iterable, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from contextlib import suppress
-from dataclasses import dataclass
 from datetime import date
 from pathlib import Path
 
@@ -27,8 +25,6 @@ from backfill_assets.kernel.tables.columns import column_types_by_day
 from backfill_assets.kernel.tables.folder import LakeFolder
 
 DAY = r"\d{4}-\d\d-\d\d"
-PLAIN_READER = 1  # of Delta's protocol: no deletion vectors, no renamed columns
-GLOB_SIGNS = frozenset("*?[]{}\\")  # Spark takes a path with one of them for a pattern
 
 
 def live_files(opened: "DeltaTable", column: str) -> list[LiveFile]:
@@ -154,9 +150,21 @@ def _altered_in_words(
     return culprit, f"{fix}: `backfill-assets backfill --force {span}`"
 
 
+def refuse_altered_version(
+    lake: LakeFolder, contract: Contract, version: int | None = None
+) -> None:
+    """Raise Altered as `refuse_altered_files` for the files of a version of a table (None: the
+    newest); do nothing where there is no table, or where its log cannot be opened."""
+    place = lake.table_place(contract.name)
+    with suppress(DeltaError):
+        seen = version or LOGS.head(place)
+        if exists_at(seen):
+            refuse_altered_files(place, files_of_version(lake, contract, seen))
+
+
 def column_type_names(lake: LakeFolder, table: str, day_column: str = "") -> dict[str, str]:
     """Type of each column of the newest version as contracts write it (another engine's word for
-    other types); of the day that files are laid out by as `kinds_of` has it.
+    other types); of the day that files are laid out by as `column_types_by_day` has it.
 
     Empty if there is no table or its log cannot be opened.
     """
@@ -180,93 +188,3 @@ def day_bytes(lake: LakeFolder, contract: Contract) -> dict[date, int]:
         if file.partition:
             sizes[date.fromisoformat(file.partition)] += file.size
     return dict(sizes)
-
-
-@dataclass(frozen=True)
-class PlainFiles:
-    """The files with the wanted rows."""
-
-    paths: tuple[str, ...]
-    columns: tuple[tuple[str, str], ...]  # in their order, with Spark's types
-    partition_column: str  # "": none, and the files may hold rows of other days
-
-
-def plain_files(
-    table: Place,
-    version: int,
-    day_column: str,
-    days: Collection[date] | None,
-    path_of: Callable[[str], str | Path] | None = None,
-) -> PlainFiles | None:
-    """The files of a version with rows of these days (None: all); None if the files alone do not
-    give its rows: the table is not laid out by its day, or another program gave it what our tables
-    do not have. `path_of` gives what an engine calls a file (None: its path on this machine)."""
-    opened = LOGS.opened(table, version)
-    kinds = column_types_by_day(opened, day_column)
-    columns = tuple((name, kind.spark) for name, kind in kinds.items() if kind is not None)
-    laid_out = opened.metadata().partition_columns
-    is_by_day = laid_out == [day_column]
-    is_laid_out_otherwise = bool(laid_out) and not is_by_day
-    has_unknown_type = len(columns) < len(kinds)
-    needs_log = opened.protocol().min_reader_version > PLAIN_READER
-    if is_laid_out_otherwise or needs_log or has_unknown_type:
-        return None
-    chosen = live_files(opened, day_column if is_by_day else "")
-    if is_by_day and days is not None:
-        day_texts = {str(day) for day in days}
-        chosen = [f for f in chosen if f.partition in day_texts]
-    refuse_altered_files(table, chosen)
-    paths = [str((path_of or table.local)(f.path)) for f in chosen]
-    for file, path in zip(chosen, paths, strict=True):
-        # An engine takes the day from the name of the folder.
-        is_in_folder = not is_by_day or f"/{day_column}={file.partition}/" in path
-        if not is_in_folder or not GLOB_SIGNS.isdisjoint(path):
-            return None
-    return PlainFiles(tuple(paths), columns, day_column if is_by_day else "")
-
-
-def find_damaged_files(
-    lake: LakeFolder, contract: Contract, days: Collection[date] | None, decoded: bool
-) -> list[LiveFile]:
-    """Data files of days (None: all) that are gone or have another size; if `decoded`, or that
-    Arrow cannot read."""
-    path = lake.table_place(contract.name)
-    live = files_of_days(files_of_version(lake, contract), contract, days)
-    lost = gone_or_altered(path, live)
-    if not decoded:
-        return lost
-    whole = [f for f in live if f not in lost]
-    return lost + [f for f in whole if not _is_readable(path.local(f.path))]
-
-
-def undamaged_files(
-    lake: LakeFolder, contract: Contract, days: Collection[date] | None, lost: Collection[LiveFile]
-) -> list[str]:
-    """Paths of the data files of days (None: all), without those that one partition has in common
-    with a lost one."""
-    left_out = {file.partition for file in lost}
-    live = files_of_days(files_of_version(lake, contract), contract, days)
-    whole = [file for file in live if file.partition not in left_out]
-    return local_paths(lake.table_place(contract.name), whole)
-
-
-def _is_readable(file: Path) -> bool:
-    import pyarrow.parquet as pq
-
-    try:
-        pq.ParquetFile(file).read()
-    except Exception:  # noqa: BLE001  # whatever a damaged file causes
-        return False
-    return True
-
-
-def refuse_altered_version(
-    lake: LakeFolder, contract: Contract, version: int | None = None
-) -> None:
-    """Raise Altered as `refuse_altered` for the files of a version of a table (None: the newest);
-    nothing where there is no table, or where its log cannot be opened."""
-    place = lake.table_place(contract.name)
-    with suppress(DeltaError):
-        seen = version or LOGS.head(place)
-        if exists_at(seen):
-            refuse_altered_files(place, files_of_version(lake, contract, seen))

@@ -10,16 +10,12 @@ from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import date
 from functools import partial
-from pathlib import Path
 from typing import Any, TypeVar
 
 from backfill_assets.kernel.core.contracts import Column, Contract
-from backfill_assets.kernel.core.errors import BackfillError
 from backfill_assets.kernel.core.profiles import DayProfile, key_name
 from backfill_assets.kernel.core.readings import Sets
 from backfill_assets.kernel.core.texts import shortened_text
-from backfill_assets.kernel.tables.columns import read_footer, type_of_arrow
-from backfill_assets.kernel.tables.data_files import find_damaged_files, undamaged_files
 from backfill_assets.kernel.tables.embedded import (
     duckdb_cursor,
     explaining_unreadable,
@@ -268,21 +264,6 @@ def audit_table(
     return {d: p for d, p in profiles.items() if d in asked}
 
 
-def contract_of_file(contract: Contract, file: str) -> Contract:
-    """The contract of the columns that a data file of the table has, in a wider type where the
-    contract has one, by which no canonical text differs. It judges no row."""
-    laid_out_by = contract.partition_column
-    written = {f.name: type_of_arrow(f.type) for f in read_footer(Path(file)).schema}
-    written.pop(laid_out_by, None)  # others' files may hold it, too
-    for column in contract.columns:
-        if column.kind.is_wider_than(written.get(column.name)):
-            written[column.name] = column.kind
-    columns = [Column(n, str(kind), n, nullable=True) for n, kind in written.items() if kind]
-    if laid_out_by:
-        columns.append(contract.column(laid_out_by))
-    return replace(contract, columns=tuple(columns), key=(), rules=(), inputs=(), read_by=())
-
-
 def count_rows(
     lake: Lake, files: Sequence[str], contract: Contract, columns: Sequence[str]
 ) -> list[tuple[Any, ...]]:
@@ -339,19 +320,3 @@ def _failing_conditions(contract: Contract, rows: str, check: str) -> list[str]:
     for by, breaks in group_breaking_conditions(judged).values():
         failing.append(f"({by}) IN (SELECT {by} FROM ({rows}) GROUP BY {by} HAVING {breaks})")
     return failing
-
-
-def audit_readable(
-    lake: Lake, contract: Contract, days: Collection[date] | None, decoded: bool = False
-) -> tuple[Profiles, Sequence[str]]:
-    """Profiles of days of a table (None: all) without damaged files, and the other days (of a table
-    that is not laid out by day: the files), ascending. `decoded`: Arrow reads every file to find
-    damaged ones."""
-    damaged_files = find_damaged_files(lake, contract, days, decoded)
-    try:
-        profiles = audit_files(lake, undamaged_files(lake, contract, days, damaged_files), contract)
-    except (BackfillError, OSError):
-        if decoded:
-            raise
-        return audit_readable(lake, contract, days, decoded=True)
-    return profiles, sorted({f.partition or f.path for f in damaged_files})
