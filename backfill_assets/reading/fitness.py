@@ -28,8 +28,8 @@ from backfill_assets.kernel.core.states import State, States
 from backfill_assets.kernel.core.view import LakeView, TableView
 from backfill_assets.kernel.tables.columns import read_footer, type_of_arrow
 from backfill_assets.kernel.tables.home import Lake
-from backfill_assets.reading.downstream import stale_after_needed
 from backfill_assets.kernel.write.audit import audit_files, audit_table
+from backfill_assets.reading.downstream import stale_after_needed
 
 Unfit = Literal["refuse", "warn", "take"]
 CHOICES: tuple[Unfit, ...] = ("refuse", "warn", "take")
