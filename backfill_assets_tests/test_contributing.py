@@ -37,6 +37,7 @@ def test_a_name_that_the_page_gives_is_defined(name: str) -> None:
     assert all(re.search(rf"\b{part}\b", modules[module].text) for part in parts)
 
 
+@pytest.mark.whole_house
 @pytest.mark.parametrize("name", sorted(set(DEFINED.findall(PAGE.read_text("utf-8")))))
 def test_a_class_that_the_page_names_is_defined(name: str) -> None:
     definition = re.compile(rf"(?m)^(?:class )?{name}\b")

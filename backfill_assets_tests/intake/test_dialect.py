@@ -206,6 +206,7 @@ WRONG: dict[str, list[object]] = {
 }
 
 
+@pytest.mark.whole_house
 @pytest.mark.parametrize("key", Dialect.model_fields)
 def test_a_key_of_a_dialect_stands_in_the_guide_and_in_a_new_lake_toml(key: str) -> None:
     package = CHECKOUT / PACKAGE
