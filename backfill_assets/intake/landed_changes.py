@@ -31,7 +31,7 @@ from backfill_assets.intake.landings import source_table
 from backfill_assets.intake.ledger import FileRecord, read_files
 from backfill_assets.intake.listing import Listing, RefusedFile
 from backfill_assets.intake.select import uses_path
-from backfill_assets.intake.settings import landed_source
+from backfill_assets.intake.settings import landed_source, payload_values
 from backfill_assets.intake.source_log import TableListing, list_source
 from backfill_assets.intake.table_changes import (
     is_content_lost,
@@ -55,7 +55,6 @@ from backfill_assets.kernel.core.errors import (
     raise_first_error,
     source_section,
 )
-from backfill_assets.kernel.core.payload import payload_values
 from backfill_assets.kernel.core.texts import printable_text
 from backfill_assets.kernel.tables.home import Lake
 from backfill_assets.kernel.tables.settings import LakeSettings

@@ -4,14 +4,14 @@ Not here: the other keys of a source, which the kernel reads, too (`kernel.table
 reading by a dialect (`intake.dialect`).
 """
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import Annotated, Self
 
 from pydantic import Field, model_validator
 
 from backfill_assets.intake.dialect import Dialect
 from backfill_assets.intake.paths import KeyDay
-from backfill_assets.kernel.core.payload import CLOCKS, log_columns
+from backfill_assets.kernel.core.payload import CLOCKS, PayloadColumn, log_columns
 from backfill_assets.kernel.tables.sections import DeliveredSettings, SourceSettings
 
 
@@ -72,3 +72,8 @@ class LandedSettings(DeliveredSettings):
 def landed_source(source: SourceSettings) -> LandedSource:
     """Return a source of a lake's settings with what intake adds to it."""
     return source.of_room(LandedSource)
+
+
+def payload_values(payload: Iterable[PayloadColumn]) -> list[list[str | bool]]:
+    """The payload as plain values, for digests of settings."""
+    return [[c.name, c.type, c.nullable] for c in payload]

@@ -132,11 +132,6 @@ def _names_no_entity(type_name: str) -> bool:
     return read_type(type_name).kind in NO_ENTITY
 
 
-def payload_values(payload: Iterable[PayloadColumn]) -> list[list[str | bool]]:
-    """The payload as plain values, for digests of settings."""
-    return [[c.name, c.type, c.nullable] for c in payload]
-
-
 def _refuse_column_names(names: Iterable[str]) -> None:
     """Raise ValueError for a name with other signs, one that the tables take themselves, and two
     that differ by case only."""

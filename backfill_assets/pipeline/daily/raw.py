@@ -3,15 +3,10 @@
 Not here: loading it from landed files (`intake.raw`).
 """
 
-from backfill_assets.intake.settings import landed_source
+from backfill_assets.intake.settings import landed_source, payload_values
 from backfill_assets.kernel.core.contracts import LANDING, LATER, Column, Contract, Input, InputKind
 from backfill_assets.kernel.core.ledgers import source_table_name
-from backfill_assets.kernel.core.payload import (
-    DEFAULT_PAYLOAD,
-    PayloadColumn,
-    log_columns,
-    payload_values,
-)
+from backfill_assets.kernel.core.payload import DEFAULT_PAYLOAD, PayloadColumn, log_columns
 from backfill_assets.kernel.tables.sections import SourceSettings
 from backfill_assets.kernel.tables.settings import LakeSettings
 from backfill_assets.kernel.write.model import LOADER_VERSION, Table
