@@ -27,10 +27,9 @@ from backfill_assets.intake.landed_changes import (
     compare_each_source,
     joined_comparisons,
 )
-from backfill_assets.intake.ledger import read_files
+from backfill_assets.intake.ledger import path_with_source, read_files
 from backfill_assets.kernel.core.contracts import Contract
 from backfill_assets.kernel.core.errors import BackfillError, raise_first_error
-from backfill_assets.kernel.core.ledgers import path_with_source
 from backfill_assets.kernel.core.rooms import offered_function
 from backfill_assets.kernel.core.texts import printable_text
 from backfill_assets.kernel.tables.home import Lake

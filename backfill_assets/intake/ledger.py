@@ -231,6 +231,13 @@ class FileRecord:
         return sum(count.usable for count in self.days.values())
 
 
+def path_with_source(path: str, source: str) -> str:
+    """A landed path for people: after the name of its source, if sources have names."""
+    if source:
+        return f"{source}:{path}"
+    return path
+
+
 def read_files(store: TableStore, source: str = "") -> list[FileRecord]:
     """The ledger `files` of a source as we wrote it: the newest event per path and content.
 

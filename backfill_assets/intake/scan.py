@@ -58,6 +58,7 @@ from backfill_assets.intake.ledger import (
     FileRecord,
     RowCounts,
     ledger_of_source,
+    path_with_source,
 )
 from backfill_assets.intake.listing import Listing
 from backfill_assets.intake.table_changes import (
@@ -76,7 +77,6 @@ from backfill_assets.kernel.core.errors import (
     errors_of_source,
     raise_first_error,
 )
-from backfill_assets.kernel.core.ledgers import path_with_source
 from backfill_assets.kernel.place.port import StoreRefused, load_lock
 from backfill_assets.kernel.tables.settings import LakeSettings
 from backfill_assets.kernel.write.session import Session

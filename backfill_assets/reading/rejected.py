@@ -20,18 +20,14 @@ from backfill_assets.intake.ledger import (
     QUARANTINE,
     FileRecord,
     ledger_of_source,
+    path_with_source,
     read_arrivals,
     read_files,
 )
 from backfill_assets.intake.too_late import too_late_contract
 from backfill_assets.kernel.core.contracts import Contract
 from backfill_assets.kernel.core.errors import source_section
-from backfill_assets.kernel.core.ledgers import (
-    LOAD_LEDGERS,
-    TOO_LATE,
-    path_with_source,
-    source_table_name,
-)
+from backfill_assets.kernel.core.ledgers import LOAD_LEDGERS, TOO_LATE, source_table_name
 from backfill_assets.kernel.core.texts import printable_text, shortened_text
 from backfill_assets.kernel.core.view import TableView
 from backfill_assets.kernel.tables.folder import TABLES

@@ -1,5 +1,5 @@
 """The names of the ledgers, spelled here only, and how the name of a source lengthens a table's
-name and stands before a path.
+name.
 
 Not here: their contracts (`intake.ledger`), and names of a pipeline's tables, which its contracts
 spell.
@@ -24,10 +24,3 @@ def source_table_name(table: str, source: str) -> str:
     if source:
         return f"{table}_{source}"
     return table
-
-
-def path_with_source(path: str, source: str) -> str:
-    """A landed path for people: after the name of its source, if sources have names."""
-    if source:
-        return f"{source}:{path}"
-    return path
