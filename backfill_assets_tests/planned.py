@@ -22,8 +22,9 @@ from backfill_assets.kernel.tables.data_files import files_of_version
 from backfill_assets.kernel.tables.home import Lake
 from backfill_assets.kernel.tables.view import read_view
 from backfill_assets.kernel.write.audit import audit_files
-from backfill_assets.kernel.write.model import Pipeline, Table, pipeline_of
+from backfill_assets.kernel.write.model import Pipeline, Table
 from backfill_assets.kernel.write.replace import Write, replace_days
+from backfill_assets.pipeline.lake_pipeline import pipeline_of
 from backfill_assets.reading.claims import holding_plans
 from backfill_assets_tests.builders import (
     CODE,

@@ -95,7 +95,9 @@ def test_transforms_know_core_and_pyspark_only() -> None:
 # Rooms that know the six tables: those that make them, and the doors.
 KNOWING_TABLES = ("", "cli", "dagster", "definitions", "learn", "pipeline", "reading", "testing")
 # Which tables a lake has, and the files of their code.
-ASKING = tuple(f"{PACKAGE}.pipeline.{module}" for module in ("chosen", "own_files"))
+ASKING = tuple(
+    f"{PACKAGE}.pipeline.{module}" for module in ("chosen", "lake_pipeline", "own_files")
+)
 
 
 def test_rooms_ask_which_tables_a_lake_has_and_know_none_by_name() -> None:

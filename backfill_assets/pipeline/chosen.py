@@ -37,8 +37,9 @@ from backfill_assets.kernel.tables.home import Lake
 from backfill_assets.kernel.tables.sections import TABLE_NAME
 from backfill_assets.kernel.tables.settings import LakeSettings
 from backfill_assets.kernel.write.code import SourceFile
-from backfill_assets.kernel.write.model import Pipeline, Source, Table, Transform, pipeline_of
+from backfill_assets.kernel.write.model import Pipeline, Source, Table, Transform
 from backfill_assets.kernel.write.rules import check_rules
+from backfill_assets.pipeline.lake_pipeline import pipeline_of
 from backfill_assets.pipeline.own_files import (
     imported_module,
     loaded_module,

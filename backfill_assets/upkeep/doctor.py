@@ -53,7 +53,8 @@ from backfill_assets.kernel.tables.home import Lake, open_lake, refuse_unwritabl
 from backfill_assets.kernel.tables.settings import LakeSettings
 from backfill_assets.kernel.tables.versions import newest_version
 from backfill_assets.kernel.tables.view import read_view
-from backfill_assets.kernel.write.model import Table, pipeline_of
+from backfill_assets.kernel.write.model import Table
+from backfill_assets.pipeline.lake_pipeline import pipeline_of
 from backfill_assets.reading.account import Account, accounts_by_table
 from backfill_assets.reading.rejected import ledgers_of, undeclared_tables
 from backfill_assets.upkeep.doctor_engine import examine_engine

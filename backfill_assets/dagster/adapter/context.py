@@ -19,7 +19,8 @@ from backfill_assets.kernel.core.errors import SettingsError
 from backfill_assets.kernel.tables.home import Lake, open_lake, read_lake
 from backfill_assets.kernel.tables.settings import FILE_NAME, LakeSettings, is_lake
 from backfill_assets.kernel.write.known import KnownStates
-from backfill_assets.kernel.write.model import Pipeline, Table, pipeline_of
+from backfill_assets.kernel.write.model import Pipeline, Table
+from backfill_assets.pipeline.lake_pipeline import pipeline_of
 
 MAKE = "make_"  # how the step of a table is called, followed by its name
 SEPARATOR = "__"

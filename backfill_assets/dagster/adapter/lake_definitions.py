@@ -21,7 +21,7 @@ from backfill_assets.kernel.core.clock import utc_today
 from backfill_assets.kernel.core.rooms import installed_rooms, offered_function, resolve_reference
 from backfill_assets.kernel.tables.home import Lake, open_lake
 from backfill_assets.kernel.tables.settings import lake_model
-from backfill_assets.kernel.write.model import pipeline_of
+from backfill_assets.pipeline.lake_pipeline import pipeline_of
 
 PYSPARK = "pyspark"  # the name that Dagster's own examples ask for
 

@@ -18,7 +18,8 @@ from backfill_assets.dagster.adapter.runs import REBUILD
 from backfill_assets.engines.server import server_status
 from backfill_assets.kernel.tables.home import read_lake
 from backfill_assets.kernel.tables.settings import LakeSettings
-from backfill_assets.kernel.write.model import Table, pipeline_of
+from backfill_assets.kernel.write.model import Table
+from backfill_assets.pipeline.lake_pipeline import pipeline_of
 from backfill_assets.pipeline.tables import tables as our_tables
 from backfill_assets_tests.builders import CHECKS
 from backfill_assets_tests.lakes import make_lake, run_rebuild, toy
