@@ -72,11 +72,11 @@ def test_days_that_are_none_half_a_range_and_two_of_them_are_wrong_usage(
     assert told in said.output
 
 
-@pytest.mark.whole_house
 def test_a_run_has_a_tag_about_bad_days_only_where_keeping_good_ones_was_asked() -> None:
     assert (good_days_tags(True), good_days_tags(False)) == ({"on_bad_days": "keep_good"}, {})
 
 
+@pytest.mark.whole_house
 def test_every_command_spells_a_range_of_days_alike() -> None:
     """All but `export`, whose --to is a place."""
     spelled = {}
