@@ -10,6 +10,7 @@ import contextlib
 import re
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from math import inf
 from typing import Any, Literal
 
 from backfill_assets.kernel.core.addresses import CANDIDATES
@@ -40,8 +41,8 @@ FINISHED, CANCELLED = "finished", "cancelled"  # what `ended` says
 # Keys of the mark `accepted`: write ids by chunk, and broken values by control, as in `started`.
 CHUNKS = "chunks"
 CONTROLS = "controls"
+FOR_EVER = inf  # seconds: a chunk takes as long as it takes
 WHO = "who"  # accepted what, when and why
-FOR_EVER = -1.0  # seconds: a chunk takes as long as it takes
 
 
 def keep_plan(lake: Lake, plan: Plan) -> None:
@@ -348,7 +349,8 @@ def plan_lock(
     lake: Lake, plan: Plan | None = None, chunk: PlanChunk | None = None, seconds: float = FOR_EVER
 ) -> contextlib.AbstractContextManager[None]:
     """The lock of a plan's runner, of the maker of a chunk, or of everything that starts a plan.
-    Raises Held if another process has it for so many seconds."""
+    Raises Held if another process has it for so many seconds; a chunk takes as long as it
+    takes."""
     name, what = (f"plan-{plan.id}", f"the plan {plan.id}") if plan else ("plans", "the plans")
     file = f"{name}-chunk-{chunk.number}.lock" if chunk else f"{name}.lock"
     return lake.place.lock(f"{LOCKS}/{file}", what, seconds)

@@ -2,12 +2,14 @@
 commits nothing. Not here: many histories of writers and sweepers (`test_write_states`)."""
 
 from datetime import timedelta
+from math import inf
 from pathlib import Path
 
 import pytest
 
 from backfill_assets.buckets import leases
 from backfill_assets.kernel.place.folder import Folder
+from backfill_assets.kernel.place.lease_watch import LeaseWatch
 from backfill_assets.kernel.place.port import LOCKS, Held, Swept
 from backfill_assets_tests.clocks import Clock, set_to
 from backfill_assets_tests.faults import doing_before
@@ -39,6 +41,12 @@ def test_the_lock_of_a_dead_process_is_anothers_after_its_time_whatever_the_cloc
                 leases.LOCK_LEASE_SECONDS,
             )
         assert place.token("x.lock") is None, "it is released"
+
+
+def test_who_waits_for_ever_gets_the_lock_once_its_holder_is_over(place: Folder) -> None:
+    left(place, "x.lock", leases.LOCK_LEASE_SECONDS + LeaseWatch.SLACK_SECONDS - 0.2)
+    with leases.held_lease(place, "x.lock", "the table x", inf):
+        assert place.read_json("x.lock")["owner"] != "another"
 
 
 def test_a_lock_that_was_taken_over_is_left_to_its_new_holder(place: Folder) -> None:

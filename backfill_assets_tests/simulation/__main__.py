@@ -10,20 +10,30 @@ import sys
 import time
 from collections import Counter
 from collections.abc import Sequence
+from pathlib import Path
 
 from backfill_assets_tests.simulation.planted import PLANTED
+from backfill_assets_tests.simulation.shrinking import shrunk
 from backfill_assets_tests.simulation.story import Beginning, play
+
+FAILED = Path(__file__).with_name("seeds.txt")
+
+
+def failed_seeds() -> list[int]:
+    """The seeds that failed before, which are played first."""
+    lines = FAILED.read_text("utf-8").splitlines()
+    return [int(line.split()[0]) for line in lines if line and not line.startswith("#")]
 
 
 def find_planted(beginning: Beginning, names: Sequence[str], asked: argparse.Namespace) -> int:
     """Play stories by a package with each of these faults until one shows it; a line of each."""
     missed = 0
     for name in names:
-        began, seed, played = time.perf_counter(), asked.first, None
-        while time.perf_counter() - began < asked.minutes * 60 and not (played and played.wrong):
+        began, seed, played = time.process_time(), asked.first, None
+        while time.process_time() - began < asked.minutes * 60 and not (played and played.wrong):
             played = play(beginning, seed, planted=name)
             seed += 1
-        seconds = time.perf_counter() - began
+        seconds = time.process_time() - began
         is_found = played is not None and played.wrong
         missed += not is_found
         found = (
@@ -40,18 +50,21 @@ def main() -> int:
     words.add_argument("--first", type=int, default=0)
     words.add_argument("--minutes", type=float, default=10.0)
     words.add_argument("--seed", type=int)
+    words.add_argument("--shrink", action="store_true")
     words.add_argument("--planted", nargs="*", metavar="NAME")
     asked = words.parse_args()
     with Beginning.made() as beginning:
         if asked.seed is not None:
             played = play(beginning, asked.seed)
+            if played.wrong and asked.shrink:
+                played = shrunk(beginning, played)
             print(*played.trace, played.cause, *played.actors, played, sep="\n")
             return int(bool(played.wrong))
         if asked.planted is not None:
             return find_planted(beginning, asked.planted or [*PLANTED], asked)
         began, wrong, count, requests = time.perf_counter(), 0, 0, 0
         ends, met = Counter[str](), Counter[str]()
-        for seed in range(asked.first, asked.first + asked.seeds):
+        for seed in [*failed_seeds(), *range(asked.first, asked.first + asked.seeds)]:
             if time.perf_counter() - began > asked.minutes * 60:
                 break
             played = play(beginning, seed)

@@ -28,6 +28,7 @@ from backfill_assets_tests.builders import day
 from backfill_assets_tests.simulation.engine import rows_at
 from backfill_assets_tests.simulation.world import BUILT, DAYS, EVERY_DAY, RAW, Reading, World
 
+LATE, TOUCHED = (2, 3), (1, 2)  # arrival days of late files, and the event days in them: few
 SAID = Provenance("test", tags={"by": "ann@desk"})
 
 
@@ -78,21 +79,23 @@ def tick(world: World, chance: Random) -> None:
 
 
 def late_file(world: World, chance: Random) -> None:
-    """A file lands for an arrival day, with numbers of days before it, and is loaded."""
-    arrived = chance.randrange(DAYS)
-    world.landed[arrived] = {
-        **world.landed[arrived],
-        chance.randint(0, arrived): chance.randint(2, 99),
-    }
+    """A file lands for an arrival day, with numbers of days before it; it is loaded, or all is
+    caught up."""
+    arrived = chance.choice(LATE)
+    numbers = world.landed[arrived]
+    world.landed[arrived] = {**numbers, chance.choice(TOUCHED): chance.randint(2, 99)}
     opened = world.open()
-    with world.run(*opened, "load") as run_id:
-        world.load(*opened, run_id)
+    with world.run(*opened, "late data") as run_id:
+        if chance.random() < 0.3:
+            world.load(*opened, run_id)
+        else:
+            world.catch_up(opened, run_id)
 
 
 def reader(world: World, chance: Random) -> None:
     """Somebody reads the tables, again and again."""
     lake, _ = world.open()
-    for _ in range(4):
+    for _ in range(6):
         before, running = newest_version(lake), world.well_runs()
         seen = versions_seen(lake) or {}
         after = newest_version(lake)
@@ -139,7 +142,8 @@ def plan(world: World, chance: Random) -> None:
     policy = Policy(
         chunk="2d", force=chance.random() < 0.3, on_failure=chance.choice(("stop", "rollback"))
     )
-    made = make_plan(lake, pipeline, PlanRequest(days, BUILT, policy))
+    tables = chance.choice((BUILT, BUILT, BUILT[:1], BUILT[1:]))
+    made = make_plan(lake, pipeline, PlanRequest(days, tables, policy))
     keep_plan(lake, made)
     run_plan(world.open, made, Worker(world))
 
@@ -154,6 +158,8 @@ def go_on(world: World, chance: Random) -> None:
 def undo_plan(world: World, chance: Random) -> None:
     """A plan, or a chunk of it, is put back: several tables at once."""
     lake, pipeline = world.open()
+    if not plan_ids(lake):
+        plan(world, chance)
     for plan_id in plan_ids(lake):
         chunk = chance.choice(("", "", "1", "2"))
         roll_back(
@@ -209,6 +215,7 @@ ACTS: dict[str, tuple[Act, int]] = {  # and how often it is drawn
     "maintain": (maintain, 1),
     "snapshot": (snapshot, 1),
 }
+MOST_KINDS = 4  # of commands in a story
 MACHINES = ("one", "two")
 
 
@@ -216,8 +223,12 @@ def drawn_actors(seed: int) -> list[Actor]:
     """Who takes part in the story of a seed."""
     chance = Random(f"actors {seed}")
     often = [name for name, (_, weight) in ACTS.items() for _ in range(weight)]
+    # Few kinds of commands in a story meet each other more often than all of them.
+    often = [chance.choice(often) for _ in range(chance.randint(1, MOST_KINDS))]
     found = []
-    for number in range(chance.randint(3, 7)):
+    for _ in range(chance.randint(2, 6)):
         after = chance.choice((0.0, 0.0, 0.5, 2.0, 20.0, 90.0))
-        found.append(Actor(chance.choice(often), chance.choice(MACHINES), after, number))
+        found.append(
+            Actor(chance.choice(often), chance.choice(MACHINES), after, chance.randrange(1000))
+        )
     return found

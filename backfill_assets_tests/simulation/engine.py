@@ -77,7 +77,8 @@ class Session:
 
     lake: Lake
     code: int
-    began: Callable[[str], None]  # others may go on before it computes
+    began: Callable[[str], None]  # others may go on before it reads
+    computes: Callable[[], None]  # it takes its time
 
     made_by = "arithmetic"
     computes_here = True
@@ -117,7 +118,7 @@ class Session:
 
     def write(self, contract: Contract, frame: Frame, days: int) -> Staged:
         """As the port says."""
-        self.began(f"the engine computes {contract.name}")
+        self.computes()
         return stage_by_hand(self.lake, contract, frame.rows)
 
     def auditor(self, contract: Contract, files: object) -> DuckDBAuditor:

@@ -26,7 +26,7 @@ PAUSED = "the process is paused"
 KILLED = "the process is killed"
 MACHINE_LOST = "the machine is lost"
 CLOCK = "the machine's clock steps"
-DISK = "the disk is full"
+KINDS = (LOST, LATER, BUSY, MEETS, SLOW, PAUSED, KILLED, MACHINE_LOST, CLOCK)
 NEVER = "never"
 
 
@@ -36,7 +36,7 @@ class Faults:
 
     scheduler: Scheduler
     share: float = 0.0
-    kinds: tuple[str, ...] = (LOST, LATER, BUSY, MEETS, SLOW, PAUSED, KILLED, MACHINE_LOST, CLOCK)
+    kinds: tuple[str, ...] = ()
     is_on: bool = True
     met: "Counter[str]" = field(default_factory=Counter)
     losable: tuple[Machine, ...] = ()  # machines that may be lost

@@ -105,7 +105,7 @@ class Scheduler:
 
     def _end_process(self, main: Thread) -> None:
         """A process ends with its main thread: threads behind it do not go on."""
-        why = "" if main.failure is None else f": {type(main.failure).__name__}"
+        why = "" if main.failure is None else f": {main.failure!r}"
         self.note(f"{main.name} ended{why}")
         main.process.is_alive = False
 

@@ -16,7 +16,7 @@ from random import Random
 
 from backfill_assets_tests.simulation.actors import ACTS, MACHINES, Actor, drawn_actors
 from backfill_assets_tests.simulation.choices import Choices
-from backfill_assets_tests.simulation.faults import Faults
+from backfill_assets_tests.simulation.faults import KINDS, Faults
 from backfill_assets_tests.simulation.history import Violation
 from backfill_assets_tests.simulation.judge import judge_lake, judge_process
 from backfill_assets_tests.simulation.planted import planting
@@ -27,7 +27,8 @@ from backfill_assets_tests.simulation.world import World
 
 LATER_SECONDS = 2 * 3600.0  # between the story and its judge: every lease is over
 SWITCHING = (0.02, 0.1, 0.3, 0.6)  # shares of stops at which another process goes on
-FAULTY = (0.0, 0.0, 0.01, 0.04)  # shares of requests that meet a fault
+FAULTY = (0.0, 0.0, 0.005, 0.02, 0.06)  # shares of requests that meet a fault
+MOST_KINDS = 3  # of faults in a story: few kinds, often, find more than all of them, seldom
 
 
 @dataclass(frozen=True)
@@ -107,6 +108,7 @@ def play(
     `planted`: by a package with this fault."""
     chance, choices = Random(f"story {seed}"), Choices(seed, given)
     switching, share = chance.choice(SWITCHING), chance.choice(FAULTY)
+    kinds = tuple(chance.sample(KINDS, chance.randint(1, MOST_KINDS)))
     cast = drawn_actors(seed) if actors is None else actors
     with (
         tempfile.TemporaryDirectory() as folder,
@@ -115,6 +117,7 @@ def play(
     ):
         world.store.lay_out(beginning.folder)
         world.scheduler.switching = switching
+        world.store.faults.kinds = kinds
         wrong, cause = _played(world, cast)
         scheduler = world.scheduler
         return Played(

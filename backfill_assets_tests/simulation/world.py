@@ -44,6 +44,7 @@ DAYS = 4
 EVERY_DAY = DayRange(day(0), day(DAYS))
 RAW, BUILT = "raw", ("staging", "features")
 LAKE = "lake"  # the lake's prefix in the bucket
+SECONDS_COMPUTED = (0.1, 3.0, 20.0, 150.0)
 SCANNED = datetime(2024, 3, 1, tzinfo=UTC)
 Opened = tuple[Lake, Pipeline]
 
@@ -227,9 +228,8 @@ class World:
     ) -> None:
         """Make days of a table as a run does (steps 12 to 19). Raises what a run raises."""
         lake, pipeline = opened
-        session = Session(
-            lake, int(pipeline.codes[table].code_digest.removeprefix("code-")), self.scheduler.stop
-        )
+        code = int(pipeline.codes[table].code_digest.removeprefix("code-"))
+        session = Session(lake, code, self.scheduler.stop, self._compute)
         known = KnownStates(lake, pipeline)
         request = RebuildRequest(
             cast("Any", session), known, pipeline.table(table), some_days(days), said, force
@@ -241,6 +241,11 @@ class World:
             rebuild.publish()
         finally:
             rebuild.release()
+
+    def _compute(self) -> None:
+        """The engine takes its time, in which others go on."""
+        many = len(SECONDS_COMPUTED)
+        self.scheduler.wait(SECONDS_COMPUTED[self.scheduler.choices.draw(many, 0.5)])
 
     def catch_up(self, opened: Opened, run_id: str) -> None:
         """What a tick for late data does: load, then make the days that are stale or missing, but

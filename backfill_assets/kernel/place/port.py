@@ -238,9 +238,9 @@ class Place(Protocol):
     def lock(
         self, name: str, what: str, seconds: float = LOCK_SECONDS
     ) -> AbstractContextManager[None]:
-        """Atomic: one holder at a time; it ends when its process dies. Waits for so many seconds,
-        then raises Held, naming `what`. It spares waiting and repeating: what is committed is safe
-        without it."""
+        """Atomic: one holder at a time; it ends when its process dies. Waits for so many seconds
+        (`math.inf`: without an end), then raises Held, naming `what`. It spares waiting and
+        repeating: what is committed is safe without it."""
 
     def hold(self, name: str) -> WriteHold:
         """Atomic. Create a marker that this process holds until it gives it up, or dies."""
