@@ -9,5 +9,9 @@ from backfill_assets.kernel.core.rooms import Room
 
 ROOM = Room(
     name="assets",
+    offers={
+        "declared_tables": "assets.declared:declared_tables",
+        "tables_of_assets": "assets.tables:tables_of_assets",
+    },
     completes_settings=("assets.declared:with_declared_tables",),
 )

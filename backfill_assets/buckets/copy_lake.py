@@ -17,7 +17,6 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from backfill_assets.foreign.adopting import adopted_names
 from backfill_assets.intake.landings import local_roots
 from backfill_assets.kernel.core.addresses import CANDIDATES, address_of, bucket_address
 from backfill_assets.kernel.core.errors import BackfillError
@@ -187,9 +186,11 @@ def _refuse_nested(lake: Lake, root: Path) -> None:
 
 def _linked_tables(lake: Lake) -> list[str]:
     """The tables of `lake` that a link into the folder of others makes, and the adopted ones."""
-    tables, linked = lake.place.at(TABLES), {*adopted_names(lake)}
-    for table in tables.names():
-        if any(name.startswith(OTHERS) for name in tables.names(table)):
+    tables, linked = lake.place.at(TABLES), set[str]()
+    in_buckets = {name for name in lake.settings.tables if lake.address_of_adopted(name)}
+    for table in {*tables.names(), *in_buckets}:
+        leads_away = any(name.startswith(OTHERS) for name in tables.names(table))
+        if leads_away or lake.is_adopted(table):
             linked.add(table)
     return sorted(linked)
 

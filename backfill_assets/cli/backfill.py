@@ -13,7 +13,6 @@ from functools import partial
 
 import click
 
-from backfill_assets.assets.declared import declared_tables
 from backfill_assets.cli.common import (
     TEXT,
     caller_overrides,
@@ -174,7 +173,7 @@ def run_work(known: KnownStates, request: Work, begin: bool = True) -> RunOutcom
     imported, as it is sure to be needed; rows that assets of a project return need none."""
     if (instead := caller_overrides().work) is not None:
         return instead(known, request)
-    if begin and is_computed(known.lake, request):
+    if begin and is_computed(known.pipeline, request):
         refuse_unwritable(known.lake)
         LakeSession(known.lake).begin()
     with ProgressLines(request.days) as lines:
@@ -183,10 +182,10 @@ def run_work(known: KnownStates, request: Work, begin: bool = True) -> RunOutcom
         return run_backfill(known, request, lines)
 
 
-def is_computed(lake: Lake, request: Work) -> bool:
+def is_computed(pipeline: Pipeline, request: Work) -> bool:
     """Whether the lake's engine computes any of the tables: not where assets of a project return
     all of them."""
-    return not {*request.tables} <= {table.contract.name for table in declared_tables(lake.root)}
+    return not {*request.tables}.isdisjoint(table.name for table in pipeline.own)
 
 
 def draw_phases(outcome: RunOutcome) -> None:

@@ -30,10 +30,10 @@ from backfill_assets.intake.landed_changes import (
 from backfill_assets.intake.ledger import path_with_source, read_files
 from backfill_assets.kernel.core.contracts import Contract
 from backfill_assets.kernel.core.errors import BackfillError, raise_first_error
-from backfill_assets.kernel.core.rooms import offered_function
 from backfill_assets.kernel.core.texts import printable_text
 from backfill_assets.kernel.tables.home import Lake
 from backfill_assets.kernel.write.model import Pipeline
+from backfill_assets.reading.readable import observe_others
 
 WHY_NOT_ACCEPTED = (
     "neither altered nor missing, and no scan found that it contradicts its declared totals"
@@ -51,7 +51,7 @@ def scan(ctx: click.Context) -> None:
 
     lake = named_lake()
     report, failed = scan_each(LakeSession(lake))
-    observed, unread = _observe_tables(lake, _table_contracts(lake))
+    observed, unread = observe_others(lake, _table_contracts(lake))
     document = {**report.to_dict(), "external": {o.table: o.to_dict() for o in observed}}
     write_answer(document, [*_scan_lines(report), *observed])
     raise_first_error([*failed, *unread])
@@ -124,7 +124,7 @@ def scan_each_source(lake: Lake) -> tuple[frozenset[date], list[BackfillError]]:
     """Scan as `scan_as_needed` does; return the days whose files are altered or missing, and the
     errors of sources and tables that cannot be scanned."""
     session = LakeSession(lake)
-    observed, unread = _observe_tables(lake, pipeline_in(lake).contracts)
+    observed, unread = observe_others(lake, pipeline_in(lake).contracts)
     _say_changes(observed)
     comparisons, unlisted = compare_each_source(session)
     comparison = joined_comparisons(comparisons.values())
@@ -152,20 +152,11 @@ def observed_lake() -> tuple[Lake, Pipeline]:
     stderr what changed there, and which cannot be read: their days stay as the lake last saw
     them."""
     lake, pipeline = opened_lake()
-    observed, failed = _observe_tables(lake, pipeline.contracts)
+    observed, failed = observe_others(lake, pipeline.contracts)
     _say_changes(observed)
     for error in failed:
         remark(f"Error: {error}")
     return opened_lake() if observed or failed else (lake, pipeline)
-
-
-def _observe_tables(
-    lake: Lake, contracts: Sequence[Contract]
-) -> tuple[Sequence[Any], list[BackfillError]]:
-    """Look at the tables that others write; return what was found (`foreign.external.Observation`),
-    and why some cannot be read."""
-    observe_each = offered_function("observe_each")
-    return observe_each(lake, contracts) if observe_each is not None else ([], [])
 
 
 def _say_changes(observed: Sequence[Any]) -> None:

@@ -10,7 +10,7 @@ import os
 import time
 import uuid
 from collections import defaultdict
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import date
 from importlib import import_module
@@ -20,7 +20,6 @@ from types import ModuleType
 
 import dagster as dg
 
-from backfill_assets.assets.declared import declared_tables
 from backfill_assets.cli.dagster_home import instance_of, silence_dagster
 from backfill_assets.cli.progress import ProgressLines, RunOutcome, TableOutcome, joined_outcome
 from backfill_assets.dagster.adapter.assemble import rebuild_job
@@ -29,6 +28,7 @@ from backfill_assets.dagster.adapter.context import ALONE, Naming, Opened, table
 from backfill_assets.dagster.adapter.history import cause_of
 from backfill_assets.dagster.adapter.metadata import rewritten_days
 from backfill_assets.dagster.adapter.runs import markers_of
+from backfill_assets.kernel.core.contracts import Contract
 from backfill_assets.kernel.core.days import (
     DayRange,
     SomeDays,
@@ -60,7 +60,7 @@ def run_backfill(known: KnownStates, request: Work, lines: ProgressLines) -> Run
     """Run the request; `lines` shows each table as it starts and ends. Raises Interrupted."""
     refuse_unwritable(known.lake)
     outcomes = list[RunOutcome]()
-    for part, are_of_assets in _request_parts(known.lake, request):
+    for part, are_of_assets in _request_parts(known, request):
         lines.days = part.days
         outcome = _run_part(known, part, lines, are_of_assets)
         outcomes.append(outcome)
@@ -69,7 +69,7 @@ def run_backfill(known: KnownStates, request: Work, lines: ProgressLines) -> Run
     return joined_outcome(outcomes)
 
 
-def _request_parts(lake: Lake, request: Work) -> Iterator[tuple[Work, bool]]:
+def _request_parts(known: KnownStates, request: Work) -> Iterator[tuple[Work, bool]]:
     """Yield the request as runs, each with its tables in order, and whether assets of the project
     return their rows.
 
@@ -77,11 +77,11 @@ def _request_parts(lake: Lake, request: Work) -> Iterator[tuple[Work, bool]]:
     keeps good days fails its step, which would end the later steps of a run: it gets a run of its
     own.
     """
-    names_of_assets = {declared.contract.name for declared in declared_tables(lake.root)}
+    names_of_assets = {c.name for c in known.pipeline.contracts if c.made_by}
     for are_of_assets, group in groupby(request.tables, lambda name: name in names_of_assets):
         tables = tuple(group)
         has_gaps = isinstance(request.days, SomeDays)
-        run_apart = are_of_assets and (has_gaps or _keep_good_days(lake, request, tables))
+        run_apart = are_of_assets and (has_gaps or _keep_good_days(known.lake, request, tables))
         if not run_apart:
             yield replace(request, tables=tables), are_of_assets
             continue
@@ -106,9 +106,12 @@ def _run_part(
     listener = _Listener(lines)
     with ends_when_interrupted() as ending, silence_dagster(), instance_of(lake) as instance:
         if are_of_assets:
-            job, listener.steps = asset_job(lake, request.tables)
-            before = {table: _table_view(lake, table) for table in request.tables}
-            listener.look = _AssetTables(lake, request.days, run_id, before).outcome
+            contracts = {
+                name: known.pipeline.contract(name, NOTHING_WAS_RUN) for name in request.tables
+            }
+            job, listener.steps = asset_job(lake, contracts.values())
+            before = {c.name: lake.store.view(c.name, c.day_column) for c in contracts.values()}
+            listener.look = _AssetTables(lake, request.days, run_id, contracts, before).outcome
         else:
             looks = replace(ALONE, naming=Naming.named_by(os.environ))
             opened = Opened(
@@ -140,12 +143,13 @@ class _AssetTables:
     lake: Lake
     days: DayRange
     run_id: str
+    contracts: Mapping[str, Contract]
     before: Mapping[str, TableView]  # as the run found them
 
     def outcome(self, name: str, made: Collection[date] | None) -> TableOutcome:
         """Return what the run did to one table. `made`: the days that Dagster heard of, where the
         step failed for the others, which were kept back; None: all of them."""
-        latest = _table_view(self.lake, name).latest
+        latest = self.lake.store.view(name, self.contracts[name].day_column).latest
         entries = {day: latest[day].entry for day in self.days if day in latest}
         written = {day for day in entries if latest[day].run_id == self.run_id}
         before = self.before[name].latest
@@ -166,14 +170,6 @@ class _AssetTables:
             kept_back=tuple(kept_back),
             incomplete=tuple(incomplete),
         )
-
-
-def _table_view(lake: Lake, name: str) -> TableView:
-    """Return what the log says of a table that an asset returns; without days if none is declared
-    of that name."""
-    declared = {each.contract.name: each.contract for each in declared_tables(lake.root)}
-    day_column = declared[name].day_column if name in declared else ""
-    return lake.store.view(name, day_column)
 
 
 def written_days_text(lake: Lake, names: Sequence[str], run_id: str) -> str:
@@ -274,14 +270,13 @@ ASSET_JOB = "backfill_assets__given"
 NOTHING_WAS_RUN = "Nothing was run"
 
 
-def asset_job(lake: Lake, tables: Collection[str]) -> tuple[dg.JobDefinition, Mapping[str, str]]:
-    """Return the job of the assets that return these tables, in this process, and the table of each
-    of its steps. Raises SettingsError where the lake does not name the project's definitions, and
-    where these lack an asset."""
-    keys = {}
-    for declared in declared_tables(lake.root):
-        if declared.contract.name in tables:
-            keys[declared.contract.name] = dg.AssetKey(list(declared.asset))
+def asset_job(
+    lake: Lake, contracts: Iterable[Contract]
+) -> tuple[dg.JobDefinition, Mapping[str, str]]:
+    """Return the job of the assets that return the tables of these contracts, in this process, and
+    the table of each of its steps. Raises SettingsError where the lake does not name the project's
+    definitions, and where these lack an asset."""
+    keys = {contract.name: dg.AssetKey(contract.made_by.split("/")) for contract in contracts}
     defs = project_definitions(lake, sorted(keys))
     made = _assets_by_key(defs)
     if lacking := sorted(name for name, key in keys.items() if key not in made):

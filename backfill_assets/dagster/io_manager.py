@@ -59,7 +59,6 @@ from backfill_assets.dagster.loaded import (
     read_inputs,
 )
 from backfill_assets.engines.lake_session import LakeSession
-from backfill_assets.foreign.adopting import is_adopted
 from backfill_assets.kernel.core.addresses import local_root
 from backfill_assets.kernel.core.contracts import Contract, Input
 from backfill_assets.kernel.core.days import parse_day, some_days
@@ -282,7 +281,7 @@ class LakeIOManager(dg.ConfigurableIOManager):
         _refuse_renamed_table(context.asset_key, name, pinned.pipeline)
         known = find_declared(lake.place, name)
         rules = DECLARED.of(context.op_def)
-        if known is not None and not rules.unique and is_adopted(lake, known.contract):
+        if known is not None and not rules.unique and lake.is_adopted(known.contract.name):
             rules = replace(rules, unique=known.contract.key)  # that `adopt` was given
         table = table_declaration(context, rows, rules, known, self.schema_changes)
         found = self._output_inputs(context, pinned, table.contract)

@@ -19,7 +19,6 @@ import dagster as dg
 from backfill_assets.dagster.adapter.context import Naming
 from backfill_assets.dagster.contracts import declared_table_name, key_table_name
 from backfill_assets.dagster.run_requests import request_identities
-from backfill_assets.foreign.observing import observe_tables
 from backfill_assets.kernel.core.digests import digest_of
 from backfill_assets.kernel.core.needs import Needs, rebuild_needs
 from backfill_assets.kernel.core.process import lake_folder
@@ -29,6 +28,7 @@ from backfill_assets.kernel.tables.settings import is_lake
 from backfill_assets.kernel.tables.view import read_view
 from backfill_assets.pipeline.chosen import chosen_pipeline
 from backfill_assets.reading.attention import keep_alarms
+from backfill_assets.reading.readable import observe_others
 
 IDENTITY_CHARS = 10
 SEEN, ASKED = "seen", "asked"  # what the cursor keeps of a tick: the days by their identities
@@ -99,7 +99,7 @@ class _LakeTables:
             return None
         if not self._newest or self._newest[0][0] != at:
             pipeline = chosen_pipeline(lake := read_lake(self.root))
-            _, failed = observe_tables(lake, pipeline.contracts)
+            _, failed = observe_others(lake, pipeline.contracts)
             keep_alarms(
                 lake.root, "is_stale", "external", {str(n): str(e) for n, e in enumerate(failed)}
             )

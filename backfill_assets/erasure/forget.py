@@ -14,7 +14,6 @@ from pathlib import Path
 
 from backfill_assets.erasure.erasing import erase_files
 from backfill_assets.erasure.traces import Search, SearchResult, Trace, is_log_file
-from backfill_assets.foreign.observing import entity_condition, entity_in_external
 from backfill_assets.intake.forgotten import Erasure
 from backfill_assets.intake.landings import searched_root
 from backfill_assets.intake.ledger import read_files
@@ -28,7 +27,7 @@ from backfill_assets.kernel.core.rooms import offered_function
 from backfill_assets.kernel.core.states import State
 from backfill_assets.kernel.place.choice import MACHINE
 from backfill_assets.kernel.place.port import LOCKS
-from backfill_assets.kernel.tables.embedded import duckdb_cursor, rows_query
+from backfill_assets.kernel.tables.embedded import duckdb_cursor, rows_query, sql_literal
 from backfill_assets.kernel.tables.fingerprints import (
     fingerprint_text,
     hash_pieces,
@@ -52,6 +51,8 @@ from backfill_assets.reading.kept_files import DAY_IN_NAME, snapshots_pinning
 from backfill_assets.reading.rejected import undeclared_tables
 from backfill_assets.reading.whole import WholeFolders
 
+# The tables, the columns, a condition on them: what is there, and what to do.
+FindInOthers = Callable[[Lake, Sequence[Contract], Collection[str], str], Iterable[tuple[str, str]]]
 NOTHING_ERASED = "Nothing was erased"
 SERVER = ".server"  # of the lake's engine
 DROPS = {SNAPSHOTS: "drop_snapshot", CANDIDATES: "discard_candidate"}  # as rooms offer them
@@ -243,8 +244,14 @@ def erasure_obstacles(request: ForgetRequest, found: Collection[Path]) -> Iterat
     for switch in unfinished_switches(lake):
         yield _obstacle_error(str(switch), "Then forget")
     yield from _held_days(request)
-    for culprit, fix in entity_in_external(lake, request.pipeline.contracts, request.trace.values):
-        yield _obstacle_error(culprit, fix)
+    find_in_others: FindInOthers | None = offered_function("entity_in_external")
+    if find_in_others is not None:
+        values = request.trace.values
+        found_there = find_in_others(
+            lake, request.pipeline.contracts, values.keys(), entity_condition(values)
+        )
+        for culprit, fix in found_there:
+            yield _obstacle_error(culprit, fix)
     for folder in DROPS:
         yield from _copies_in_the_way(request, folder, found)
 
@@ -369,6 +376,13 @@ def _fingerprints_of_others(request: ForgetRequest, contract: Contract) -> dict[
     return {
         str(of_day): fingerprint_text(list(map(int, totals))) for of_day, *totals in sums_by_day
     }
+
+
+def entity_condition(values: Mapping[str, str]) -> str:
+    """The condition that a row has these values, by column, as tables show them."""
+    return " AND ".join(
+        f"CAST({quoted_name(c)} AS VARCHAR) = {sql_literal(v)}" for c, v in values.items()
+    )
 
 
 def differing_days_of_others(

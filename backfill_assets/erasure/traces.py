@@ -22,7 +22,6 @@ from html.entities import codepoint2name
 from pathlib import Path
 from typing import Any, BinaryIO, Self, cast
 
-from backfill_assets.assets.declared import declared_tables
 from backfill_assets.erasure.decoding import (
     PACKED,
     PARQUET,
@@ -244,7 +243,9 @@ class Search:
         export_places = offered_function("export_places")
         if export_places is not None:
             named += export_places(settings)
-        named += [table.contract.external for table in declared_tables(self.lake.root)]
+        declared_tables = offered_function("declared_tables")
+        if declared_tables is not None:
+            named += [table.contract.external for table in declared_tables(self.lake.root)]
         named += [table.place for table in settings.tables.values()]
         return copy_folders_of_others(named)
 

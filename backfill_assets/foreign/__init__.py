@@ -22,7 +22,14 @@ ROOM = Room(
             "foreign.catalog_command:register", "Keep", "Tables by name in Spark's own catalog."
         ),
     },
-    offers={"observe_each": "foreign.observing:observe_tables"},
+    offers={
+        "entity_in_external": "foreign.observing:entity_in_external",
+        "is_followed": "foreign.adopting:is_followed",
+        "observe_each": "foreign.observing:observe_tables",
+        "register_new_table": "foreign.catalog:register_new_table",
+        "tables_of_others": "foreign.external:tables_of_others",
+        "unseen_version": "foreign.observing:unseen_version",
+    },
     settings="foreign.settings:ForeignSettings",
     sessions=("foreign.located:refuse_moved_names",),
 )

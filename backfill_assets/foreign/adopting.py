@@ -8,7 +8,7 @@ here: where the history begins, for who reads it (`adopted`).
 """
 
 import uuid
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import date, timedelta
 from pathlib import Path
@@ -313,26 +313,14 @@ def _write_commit(
     )
 
 
-def is_adopted(lake: Lake, contract: Contract) -> bool:
-    """Whether others made the table, and the lake adopted it."""
-    return first_version_of(lake.table_place(contract.name)) > 0
-
-
-def adopted_names(lake: Lake) -> list[str]:
-    """The names of the adopted tables, sorted: their folders lie outside the lake."""
-    in_buckets = [name for name in lake.settings.tables if lake.address_of_adopted(name)]
-    names = sorted({*lake.place.names(TABLES), *in_buckets})
-    return [name for name in names if first_version_of(lake.table_place(name))]
-
-
 def entity_in_logs(
-    lake: Lake, contracts: Sequence[Contract], values: Mapping[str, str]
+    lake: Lake, contracts: Sequence[Contract], columns: Collection[str]
 ) -> Iterator[tuple[str, str]]:
     """For each adopted table with the columns of an entity: that its log may name the values, and
     what to do."""
     fix = "Have its owner delete the rows and vacuum it, write what is left anew, and adopt that"
     for contract in contracts:
-        if {*values} <= {*contract.column_names} and is_adopted(lake, contract):
+        if {*columns} <= {*contract.column_names} and lake.is_adopted(contract.name):
             yield (
                 f"{contract.name} was adopted: what others wrote to its log names values, and "
                 "stays",
@@ -345,7 +333,7 @@ def is_followed(lake: Lake, contract: Contract) -> bool:
     if contract.external:
         return True
     named = lake.settings.tables.get(contract.name)
-    return named is not None and named.others_may_write and is_adopted(lake, contract)
+    return named is not None and named.others_may_write and lake.is_adopted(contract.name)
 
 
 def judge_foreign_days(

@@ -28,7 +28,9 @@ from backfill_assets.kernel.place.choice import place_of_others
 from backfill_assets.kernel.place.port import Place
 from backfill_assets.kernel.tables.columns import column_types, footer_in
 from backfill_assets.kernel.tables.embedded import is_delta, why_not_delta
+from backfill_assets.kernel.tables.settings import LakeSettings
 from backfill_assets.kernel.tables.table_places import base_lake_folder
+from backfill_assets.kernel.write.model import Table
 
 if TYPE_CHECKING:
     from deltalake import DeltaTable
@@ -54,6 +56,10 @@ class ExternalTable:
     description: str = ""
     made_by: str = ""  # the key of the project's asset that stands for it
     first_day: date | None = None  # days before it are left out
+
+    def table_at(self, root: Path) -> Table:
+        """The table of the lake at `root`. Raises SettingsError as `external_contract` does."""
+        return Table(external_contract(root, self))
 
 
 class UnreadableLog(BackfillError):
@@ -129,6 +135,17 @@ class Observation:
             "days": list(map(str, self.days)),
             "rows_without_day": self.without_day,
         }
+
+
+def tables_of_others(root: Path, settings: LakeSettings) -> list[Table]:
+    """The tables that others write and that `lake.toml` names."""
+    found = []
+    for name, table in settings.tables.items():
+        is_own = table.others_may_write or table.place  # a table of the lake's, with settings
+        if table.external or not is_own:
+            declared = ExternalTable(name, table.external, table.day, table.description)
+            found.append(declared.table_at(root))
+    return found
 
 
 def external_contract(root: Path, table: ExternalTable) -> Contract:

@@ -45,7 +45,11 @@ from backfill_assets.kernel.core.days import ONE_DAY
 from backfill_assets.kernel.core.errors import BackfillError
 from backfill_assets.kernel.core.ownership import BY, whoami
 from backfill_assets.kernel.core.profiles import DayProfile
-from backfill_assets.kernel.core.readings import column_sets_read, contract_columns, set_name
+from backfill_assets.kernel.core.readings import (
+    column_sets_read,
+    earlier_column_sets,
+    has_same_rows,
+)
 from backfill_assets.kernel.core.receipts import DayEntry, Receipt
 from backfill_assets.kernel.log.log import FileChange, commit_versions, file_changes
 from backfill_assets.kernel.log.log_bounds import data_fault
@@ -53,8 +57,7 @@ from backfill_assets.kernel.log.log_state import LOGS
 from backfill_assets.kernel.place.choice import place_of_others
 from backfill_assets.kernel.tables.committer import commit_references
 from backfill_assets.kernel.tables.data_files import gone_or_altered
-from backfill_assets.kernel.tables.embedded import duckdb_cursor, rows_query, sql_literal
-from backfill_assets.kernel.tables.fingerprints import quoted_name
+from backfill_assets.kernel.tables.embedded import duckdb_cursor, rows_query
 from backfill_assets.kernel.tables.home import Lake
 from backfill_assets.kernel.tables.store import ensure_table
 from backfill_assets.kernel.tables.versions import record_versions
@@ -74,9 +77,11 @@ AHEAD = timedelta(days=366)
 
 
 def unseen_version(lake: Lake, contract: Contract) -> str:
-    """What the newest version of a table of others is called, if the lake has not seen it; else "".
-    Opens its newest commit, and its log where that is news; raises BackfillError where that cannot
-    be read."""
+    """What the newest version of a table of others is called, if the lake has not seen it; else "",
+    as of a table that is not followed. Opens its newest commit, and its log where that is news;
+    raises BackfillError where that cannot be read."""
+    if not is_followed(lake, contract):
+        return ""
     with failing_alone(_table_in_words(contract)):
         if not contract.external:
             view = lake.store.view(contract.name, contract.day_column)
@@ -131,19 +136,19 @@ def observe_table(lake: Lake, contracts: Sequence[Contract], contract: Contract)
 
 
 def entity_in_external(
-    lake: Lake, contracts: Sequence[Contract], values: Mapping[str, str]
+    lake: Lake, contracts: Sequence[Contract], columns: Collection[str], condition: str
 ) -> Iterator[tuple[str, str]]:
-    """For each table of others whose newest observed version has rows with these values, by column:
-    that they are there, and what to do about it; the same of logs of adopted tables. A table
-    without one of the columns is left out.
+    """For each table of others whose newest observed version has rows for which the condition on
+    these columns holds: that they are there, and what to do about it; the same of logs of adopted
+    tables. A table without one of the columns is left out.
     """
     for contract in contracts:
-        has_columns = {*values} <= {*contract.column_names}
+        has_columns = {*columns} <= {*contract.column_names}
         if not (contract.external and has_columns and lake.store.exists(contract.name)):
             continue
         rows = rows_query(lake.store.data_files(contract), contract)
         with duckdb_cursor(lake) as engine:
-            query = f"SELECT count(*) FROM ({rows}) WHERE {entity_condition(values)}"
+            query = f"SELECT count(*) FROM ({rows}) WHERE {condition}"
             (found,) = engine.execute(query).fetchone() or (0,)
         if found:
             fix = (
@@ -155,40 +160,7 @@ def entity_in_external(
                 "back",
                 fix,
             )
-    yield from entity_in_logs(lake, contracts, values)
-
-
-def entity_condition(values: Mapping[str, str]) -> str:
-    """The condition that a row has these values, by column, as tables show them."""
-    return " AND ".join(
-        f"CAST({quoted_name(c)} AS VARCHAR) = {sql_literal(v)}" for c, v in values.items()
-    )
-
-
-def earlier_column_sets(
-    contract: Contract, entries: Iterable[DayEntry]
-) -> dict[str, tuple[str, ...]]:
-    """By their names the sets of columns, fewer than the contract's, that these entries are of."""
-    found = {tuple(entry.columns or ()) for entry in entries}
-    return {
-        set_name(columns): columns for columns in found if {*columns} < {*contract.column_names}
-    }
-
-
-def has_same_rows(contract: Contract, before: DayEntry, profile: DayProfile) -> bool:
-    """Whether a day has the rows that its entry names, by a profile with the parts that
-    `earlier_column_sets` names: a column that came since is NULL in all of them."""
-    columns, earlier = contract_columns(contract), before.columns
-    if earlier is None or earlier == columns or not profile.rows:
-        return before.content == profile.content
-    still_there = {c: kind for c, kind in columns.items() if c in earlier}
-    if still_there != earlier:
-        return False
-    fingerprint = profile.parts.get(set_name(tuple(earlier)))
-    if (before.rows, before.fingerprint) != (profile.rows, fingerprint):
-        return False
-    added = columns.keys() - earlier.keys()
-    return all(profile.nulls.get(column) == profile.rows for column in added)
+    yield from entity_in_logs(lake, contracts, columns)
 
 
 def _table_in_words(contract: Contract) -> str:

@@ -18,10 +18,8 @@ from importlib.metadata import PackageNotFoundError, version
 from importlib.util import find_spec
 from pathlib import Path
 from types import ModuleType
-from typing import Any
+from typing import Any, Protocol, runtime_checkable
 
-from backfill_assets.assets.declared import DeclaredTable, declared_tables
-from backfill_assets.foreign.external import ExternalTable, external_contract
 from backfill_assets.kernel.core import ledgers
 from backfill_assets.kernel.core.addresses import address_of
 from backfill_assets.kernel.core.contracts import Contract, Input, InputKind, has_input_kind
@@ -33,6 +31,7 @@ from backfill_assets.kernel.core.errors import (
 )
 from backfill_assets.kernel.core.ledgers import FILES, LOAD_LEDGERS
 from backfill_assets.kernel.core.ownership import refuse_foreign_lake
+from backfill_assets.kernel.core.rooms import offered_function
 from backfill_assets.kernel.tables.home import Lake
 from backfill_assets.kernel.tables.sections import TABLE_NAME
 from backfill_assets.kernel.tables.settings import LakeSettings
@@ -49,7 +48,16 @@ from backfill_assets.pipeline.own_files import (
 from backfill_assets.pipeline.tables import recorded_tables, tables
 
 TablesOf = Callable[[LakeSettings], Sequence[Table]]
+TablesGiven = Callable[[Path, LakeSettings], Sequence[Table]]
 NOTHING_DONE = "Nothing was done"
+
+
+@runtime_checkable
+class TableDeclaration(Protocol):
+    """What a pipeline may give in place of a Table, such as `external_table(…)`."""
+
+    def table_at(self, root: Path) -> Table:
+        """The table of the lake at `root`. Raises SettingsError where there is none."""
 
 
 def tables_at(root: Path) -> TablesOf:
@@ -60,8 +68,7 @@ def tables_at(root: Path) -> TablesOf:
     def tables_of(settings: LakeSettings) -> tuple[Table, ...]:
         """The tables, upstream first."""
         named, sql = settings.pipeline.tables, settings.pipeline.sql
-        given = [_asset_table(d) for d in declared_tables(root) if d.contract.made_by]
-        given += _external_tables(root, settings)
+        given = _given_tables(root, settings)
         if not named and not sql:
             built_in = _built_in_tables(settings)
             if not given:
@@ -82,24 +89,14 @@ def tables_at(root: Path) -> TablesOf:
     return tables_of
 
 
-def _external_tables(root: Path, settings: LakeSettings) -> list[Table]:
-    """The tables that others write and that `lake.toml` names."""
-    found = []
-    for name, table in settings.tables.items():
-        is_own = table.others_may_write or table.place  # a table of the lake's, with settings
-        if table.external or not is_own:
-            external = ExternalTable(name, table.external, table.day, table.description)
-            found.append(Table(external_contract(root, external)))
+def _given_tables(root: Path, settings: LakeSettings) -> list[Table]:
+    """The tables that assets of a project return, then those that others write."""
+    found = list[Table]()
+    for offer in ("tables_of_assets", "tables_of_others"):
+        tables_given: TablesGiven | None = offered_function(offer)
+        if tables_given is not None:
+            found += tables_given(root, settings)
     return found
-
-
-def _asset_table(table: DeclaredTable) -> Table:
-    """The table of an asset; the config of its runs counts as a setting."""
-    return Table(
-        table.contract,
-        settings={"config": table.config} if table.config else {},
-        code_version=table.code,
-    )
 
 
 def _query_tables(files: Sequence[Path], settings: LakeSettings) -> list[Table]:
@@ -144,8 +141,8 @@ def _own_tables(root: Path, named: str, settings: LakeSettings) -> list[Table]:
             given, settings_read = recorded_tables(defined, settings)
         tables_given = list[object]()
         for table in given:
-            is_external = isinstance(table, ExternalTable)
-            tables_given.append(Table(external_contract(root, table)) if is_external else table)
+            is_declared = isinstance(table, TableDeclaration)
+            tables_given.append(table.table_at(root) if is_declared else table)
         return [_with_source(named, table, module, settings_read) for table in tables_given]
 
 

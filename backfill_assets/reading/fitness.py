@@ -13,7 +13,6 @@ from datetime import date
 from pathlib import Path
 from typing import Literal
 
-from backfill_assets.foreign.observing import earlier_column_sets, has_same_rows
 from backfill_assets.kernel.core.contracts import Column, Contract, Input, InputKind
 from backfill_assets.kernel.core.days import (
     contiguous_ranges,
@@ -22,7 +21,7 @@ from backfill_assets.kernel.core.days import (
 from backfill_assets.kernel.core.digests import input_days_of
 from backfill_assets.kernel.core.errors import BackfillError
 from backfill_assets.kernel.core.profiles import DayProfile
-from backfill_assets.kernel.core.readings import lacking_columns
+from backfill_assets.kernel.core.readings import earlier_column_sets, has_same_rows, lacking_columns
 from backfill_assets.kernel.core.receipts import Built, DayEntry
 from backfill_assets.kernel.core.states import State, States
 from backfill_assets.kernel.core.view import LakeView, TableView

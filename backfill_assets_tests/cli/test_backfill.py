@@ -7,7 +7,6 @@ from pathlib import Path
 
 import pytest
 
-from backfill_assets.assets.declared import DeclaredTable, declare_table
 from backfill_assets.cli.backfill import chosen_tables, foresee_run, is_computed
 from backfill_assets.cli.common import Overrides
 from backfill_assets.cli.progress import RunOutcome
@@ -15,11 +14,11 @@ from backfill_assets.intake.ledger import FILES
 from backfill_assets.kernel.core.days import ONE_DAY, DayRange, some_days
 from backfill_assets.kernel.core.plans import Work
 from backfill_assets.kernel.write.known import KnownStates
+from backfill_assets.kernel.write.model import Table, pipeline_of
 from backfill_assets.pipeline.tables import tables
 from backfill_assets_tests.builders import receipt, write_rows
 from backfill_assets_tests.cli.typed import read, run
 from backfill_assets_tests.intake.test_landed_changes import DAYS, count
-from backfill_assets_tests.logs import place_of
 from backfill_assets_tests.synthetic import START, Made, build, landed, synthetic_lake
 
 
@@ -208,10 +207,9 @@ def test_days_that_are_no_range_are_named_in_a_list_or_a_file_and_are_one_run(
 
 def test_only_tables_that_assets_return_need_no_engine(tmp_path: Path) -> None:
     lake, _ = synthetic_lake(tmp_path, 1)
-    given = DeclaredTable(
-        replace(tables(lake.settings)[0].contract, name="sales", first_day=START), ("sales",), "1"
-    )
-    declare_table(place_of(lake.root), given)
+    own = tables(lake.settings)
+    sales = replace(own[1].contract, name="sales", inputs=(), made_by="sales")
+    pipeline = pipeline_of(lake, [*own, Table(sales)])
     asked = Work(DayRange(START, START + ONE_DAY), ("sales",))
-    assert not is_computed(lake, asked)
-    assert is_computed(lake, replace(asked, tables=("staging", "sales")))
+    assert not is_computed(pipeline, asked)
+    assert is_computed(pipeline, replace(asked, tables=("staging", "sales")))

@@ -12,10 +12,12 @@ import dagster as dg
 import pytest
 from click.testing import CliRunner, Result
 
+from backfill_assets.assets.declared import find_declared
 from backfill_assets.assets.lakes import lake_at
 from backfill_assets.cli.app import app
 from backfill_assets.cli.runner import asset_job, project_definitions
 from backfill_assets.dagster import lake_checks
+from backfill_assets.kernel.core.contracts import Contract
 from backfill_assets.kernel.core.errors import SettingsError
 from backfill_assets.reading.opening import open_lake
 from backfill_assets_tests.dagster.projects import (
@@ -95,9 +97,15 @@ def name_definitions(lake: Path, named: str) -> None:
     path.write_text(f'{path.read_text()}\n[pipeline]\ndefinitions = "{named}"\n')
 
 
+def weekly_contracts(lake: Path) -> list[Contract]:
+    declared = find_declared(lake_at(lake).place, "weekly")
+    assert declared is not None
+    return [declared.contract]
+
+
 def test_the_job_has_the_assets_of_these_tables_in_this_process(project: Path) -> None:
     name_definitions(project, "shop.py")
-    job, steps = asset_job(lake_at(project), ["weekly"])
+    job, steps = asset_job(lake_at(project), weekly_contracts(project))
     assert steps == {"weekly": "weekly"}
     assert job.executor_def is dg.in_process_executor
 
@@ -106,7 +114,7 @@ def test_without_definitions_a_table_of_an_asset_is_not_made_by_a_command(projec
     with pytest.raises(
         SettingsError, match="the table weekly: an asset of a Dagster project returns its rows"
     ):
-        asset_job(lake_at(project), ["weekly"])
+        asset_job(lake_at(project), weekly_contracts(project))
 
 
 @pytest.mark.parametrize(

@@ -32,7 +32,6 @@ from backfill_assets.dagster.adapter.metadata import (
 )
 from backfill_assets.dagster.adapter.runs import end_dead_runs, markers_of, reconcile_lock
 from backfill_assets.dagster.adapter.verdicts import Verdicts
-from backfill_assets.foreign.adopting import is_adopted
 from backfill_assets.kernel.core.contracts import Contract
 from backfill_assets.kernel.core.days import days_text
 from backfill_assets.kernel.core.plans import PUBLISH, RELEASE, ROLLBACK
@@ -151,7 +150,7 @@ def record_observations(instance: dg.DagsterInstance, lake: Lake, states: States
     """Record what was observed of tables that others write, or wrote and that were judged, and that
     assets of a project stand for, up to the versions in `states`."""
     given = [contract for contract in states.contracts.values() if contract.made_by]
-    tables = [c.name for c in given if c.external or is_adopted(lake, c)]
+    tables = [c.name for c in given if c.external or lake.is_adopted(c.name)]
     if not tables:
         return
     markers = markers_of(instance, lake)

@@ -28,7 +28,6 @@ from backfill_assets.dagster.adapter.ticks import (
     late_data_tick,
 )
 from backfill_assets.engines.lake_session import LakeSession, explaining_losses
-from backfill_assets.foreign.observing import observe_tables
 from backfill_assets.intake.scan import scan_all
 from backfill_assets.kernel.core.addresses import TICK_SECONDS, bucket_address
 from backfill_assets.kernel.core.clock import utc_now
@@ -39,6 +38,7 @@ from backfill_assets.kernel.tables.table_places import base_lake_folder
 from backfill_assets.kernel.tables.view import read_view
 from backfill_assets.reading.attention import keep_alarms
 from backfill_assets.reading.claims import days_of_active_plans
+from backfill_assets.reading.readable import observe_others
 
 # A tick with nothing to do costs a few hundred milliseconds, and there are five levels.
 INTERVAL_SECONDS = 10
@@ -59,7 +59,7 @@ def scan_job(lake_context: LakeContext) -> dg.JobDefinition:
         with as_failures(), explaining_losses():
             lake, pipeline = lake_context.open()
             markers_of(context.instance, lake).mark(context.run_id)
-            observed, unread = observe_tables(lake, pipeline.contracts)
+            observed, unread = observe_others(lake, pipeline.contracts)
             report = scan_all(LakeSession(lake))
             raise_first_error(unread)
         for found in observed:

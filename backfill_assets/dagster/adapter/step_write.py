@@ -5,7 +5,7 @@ Not here: what is made (`kernel.write.rebuild`), who calls it in which order (`a
 `io_manager`, `LakeIOManager`), and the words of a verdict (`verdicts`).
 """
 
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import dataclass
 from datetime import date
 from typing import Any
@@ -15,9 +15,12 @@ import dagster as dg
 from backfill_assets.dagster.adapter.context import PLAIN, Naming
 from backfill_assets.dagster.adapter.metadata import day_metadata
 from backfill_assets.dagster.adapter.verdicts import log_verdicts, logging_refused_days
-from backfill_assets.foreign.catalog import register_new_table
+from backfill_assets.kernel.core.rooms import offered_function
 from backfill_assets.kernel.write.rebuild import Rebuild
 from backfill_assets.kernel.write.replace import WriteResult
+from backfill_assets.kernel.write.session import Session
+
+RegisterTable = Callable[[Session, str, int], str]
 
 
 @dataclass(frozen=True)
@@ -52,12 +55,12 @@ class StepWrite:
         """Commit the judged days at most once, and name a new table in the session's catalog; a
         warning where that cannot be."""
         published = self.rebuild.publish()
-        if unnamed := register_new_table(
-            self.rebuild.request.lake_session,
-            self.rebuild.table.name,
-            self.rebuild.ready.before.version,
-        ):
-            self.step.log.warning(unnamed)
+        register: RegisterTable | None = offered_function("register_new_table")
+        if register is not None:
+            before = self.rebuild.ready.before.version
+            table = self.rebuild.table.name
+            if unnamed := register(self.rebuild.request.lake_session, table, before):
+                self.step.log.warning(unnamed)
         return published
 
     def show_days(

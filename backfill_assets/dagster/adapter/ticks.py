@@ -7,7 +7,7 @@ rebuilding them (`kernel.write`). No Spark, and no cursor: a tick that was kille
 forgotten changes nothing about the next one.
 """
 
-from collections.abc import Mapping, Sequence, Set
+from collections.abc import Callable, Mapping, Sequence, Set
 from dataclasses import dataclass, field
 from datetime import date, datetime
 
@@ -26,8 +26,6 @@ from backfill_assets.dagster.adapter.context import LakeContext
 from backfill_assets.dagster.adapter.reconcile import record_missed_commits, report_green_days
 from backfill_assets.dagster.run_requests import requests_with_downstream
 from backfill_assets.engines.lake_session import LakeSession
-from backfill_assets.foreign.adopting import is_followed
-from backfill_assets.foreign.observing import unseen_version
 from backfill_assets.intake.files import is_complete
 from backfill_assets.intake.landed_changes import Comparison, compare_each_source
 from backfill_assets.kernel.core.contracts import Contract
@@ -35,8 +33,10 @@ from backfill_assets.kernel.core.days import ranges_text
 from backfill_assets.kernel.core.digests import digest_of
 from backfill_assets.kernel.core.errors import BackfillError
 from backfill_assets.kernel.core.needs import rebuild_needs
+from backfill_assets.kernel.core.rooms import offered_function
 from backfill_assets.kernel.core.states import State
 from backfill_assets.kernel.core.texts import printable_text
+from backfill_assets.kernel.tables.home import Lake
 from backfill_assets.reading.claims import planned_day_lines
 from backfill_assets.reading.fitness import irreproducible_days
 
@@ -44,6 +44,7 @@ SCAN = "scan_landing"
 LATE_DATA, LANDING = "late_data", "landing"
 PLANS, CONTROLS = "plans", "controls"  # sensors that rooms add
 SHOWN_FILES = 5
+UnseenVersion = Callable[[Lake, Contract], str]
 
 
 @dataclass
@@ -220,10 +221,12 @@ def _unseen_tables(tick: Tick, state: TickState) -> list[object]:
     """The tables of others that hold what the lake has not seen, with what is there, as plain
     values."""
     found = list[object]()
+    unseen_version: UnseenVersion | None = offered_function("unseen_version")
+    if unseen_version is None:
+        return found
     for contract in state.states.contracts.values():
         try:
-            news = unseen_version(state.lake, contract) if is_followed(state.lake, contract) else ""
-            if news:
+            if news := unseen_version(state.lake, contract):
                 found.append([contract.name, news])
         except BackfillError as error:
             tick.alarm(f"external {contract.name}", str(error))

@@ -12,6 +12,7 @@ from typing import Self
 from backfill_assets.kernel.core.addresses import CANDIDATES, address_of, bucket_address
 from backfill_assets.kernel.core.errors import BackfillError, SettingsError
 from backfill_assets.kernel.core.ownership import remove_rights
+from backfill_assets.kernel.log.adopted import LOG, first_version
 from backfill_assets.kernel.place.choice import bucket_prefix_at, place_at
 from backfill_assets.kernel.place.port import LOCKS, RUNS, Place
 from backfill_assets.kernel.tables.settings import LakeSettings
@@ -106,6 +107,10 @@ class LakeFolder:
         named = self.settings.tables.get(name)
         is_candidates_own = name in self.own
         return "" if named is None or is_candidates_own else named.place
+
+    def is_adopted(self, name: str) -> bool:
+        """Whether others made the table, and the lake adopted it."""
+        return first_version(self.table_place(name).names(LOG)) > 0
 
     def writes(self, name: str) -> bool:
         """Whether the lake may write the table: a candidate only reads the tables of its base
