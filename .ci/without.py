@@ -59,13 +59,24 @@ def with_those_that_need(named: list[str]) -> list[str]:
     ]
 
 
+def names_of_doors(rooms: list[str]) -> set[str]:
+    """What these rooms add to the public doors, as dotted names."""
+    from backfill_assets.kernel.core.rooms import installed_rooms
+
+    gone = [room for room in installed_rooms() if room.name in rooms]
+    return {f"{PACKAGE}.{name}" for room in gone for name in room.public}
+
+
 def delete_room(copy: Path, room: str) -> None:
-    """Delete a room's folder, its tests, its line, and what the import contracts say of it."""
+    """Delete a room's folder, its tests, its line, and what public doors and import contracts say
+    of it."""
     if not (copy / PACKAGE / room / "__init__.py").exists():
         raise SystemExit(f"{room}: there is no such room in {PACKAGE}/. Nothing was tried.")
     shutil.rmtree(copy / PACKAGE / room)
     shutil.rmtree(copy / TESTS / room, ignore_errors=True)
     delete_lines(copy / PACKAGE / "rooms.py", rf'^    "{room}",$')
+    for door in (copy / PACKAGE).rglob("*.pyi"):
+        delete_lines(door, rf"^from {PACKAGE}\.{room}\b.*$")
     delete_lines(copy / "pyproject.toml", rf'^  "{PACKAGE}\.{room}\b.*$')
     delete_lines(copy / "pyproject.toml", rf'^  ".*-> {PACKAGE}\.{room}\b.*$')
 
@@ -191,6 +202,7 @@ def main() -> int:
         if not [*(copy / PACKAGE).glob("*/in_dagster.py")]:
             delete_lines(copy / "pyproject.toml", r'^  ".*\.in_dagster -> dagster",$')
         gone = {f"{folder}.{room}" for room in rooms for folder in (PACKAGE, TESTS)}
+        gone |= names_of_doors(rooms)
         delete_tests_of(copy, gone)
         passed = not importers_of(copy, gone) and check_copy(copy, ", ".join(rooms))
         if passed and given.use:

@@ -77,7 +77,10 @@ DEAR = (
     "pyspark",
 )  # to import them takes each process a second; pyarrow imports pandas in any case
 # Of ours.
-IMPORTING_THEM = r"dagster|end_to_end|engines import channel|pipeline\.frames|plans\.plan_job"
+IMPORTING_THEM = (
+    r"dagster|end_to_end|engines import channel|foreign\.in_dagster|pipeline\.frames|plans\.plan_job"
+    r"|assets\.(contracts|daily|inputs|io_manager|loaded|projects|rule_arguments)"
+)
 # Files whose tests all take a fixture that is marked, and those that import what is dear.
 NEVER_QUICK = re.compile(
     rf'(?m)^(pytestmark = .*usefixtures\("({"|".join((*MARKED_BY, *SPARK_FIXTURES))})"'

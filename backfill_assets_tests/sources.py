@@ -21,11 +21,13 @@ TESTS = "backfill_assets_tests"
 # Rooms that no other room imports: `.ci/without.py` tries that the house stands without them.
 CAN_BE_LEFT_OUT = frozenset(
     {
+        "assets",
         "buckets",
         "candidates",
         "compare",
         "erasure",
         "export",
+        "foreign",
         "learn",
         "plans",
         "reconcile",
@@ -165,6 +167,14 @@ def _parsed(folder: str) -> tuple[Source, ...]:
         Source(path.relative_to(CHECKOUT).as_posix(), path.read_text(encoding="utf-8"))
         for path in paths
     )
+
+
+def typed_names(door: str) -> set[str]:
+    """The names that a public door, a folder of the package ("": the package itself), shows to type
+    checkers."""
+    tree = ast.parse((CHECKOUT / PACKAGE / door / "__init__.pyi").read_text("utf-8"))
+    found = [node for node in tree.body if isinstance(node, ast.ImportFrom)]
+    return {alias.name for node in found for alias in node.names}
 
 
 @cache

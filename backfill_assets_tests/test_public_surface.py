@@ -2,7 +2,6 @@
 none costs nothing. Not here: what the names do (`end_to_end/test_own_tables.py` uses them as a user
 does)."""
 
-import ast
 import inspect
 import subprocess
 import sys
@@ -11,7 +10,7 @@ from typing import Any
 import pytest
 
 import backfill_assets
-from backfill_assets_tests.sources import PACKAGE, sources
+from backfill_assets_tests.sources import typed_names
 
 ERROR = "(object, culprit, consequence, fix)"
 # Names, order and defaults; the types are held by mypy, which reads the own pipeline of our tests.
@@ -56,12 +55,17 @@ OF_ENGINES = (
     "assemble",
     "spread_join",
 )  # asking for them imports Dagster or pyspark
+OF_ROOMS = ("external_table",)
+MARKS = dict.fromkeys(OF_ENGINES, pytest.mark.slow) | dict.fromkeys(
+    OF_ROOMS, pytest.mark.whole_house
+)
 EACH = {
-    name: pytest.param(name, marks=pytest.mark.slow) if name in OF_ENGINES else name
+    name: pytest.param(name, marks=MARKS[name]) if name in MARKS else name
     for name in sorted([*SIGNATURES, *WITHOUT_SIGNATURE])
 }
 
 
+@pytest.mark.whole_house
 def test_the_public_surface_is_this_list_and_nothing_else() -> None:
     assert list(backfill_assets.__all__) == sorted([*SIGNATURES, *WITHOUT_SIGNATURE]), (
         "a new name gets its line in SIGNATURES, one in CHANGELOG.md, and stays for good"
@@ -89,14 +93,7 @@ def test_an_input_is_of_one_of_four_kinds() -> None:
 
 
 def test_type_checkers_see_the_names_that_python_gives() -> None:
-    (package,) = [f for f in sources(PACKAGE) if not f.room]
-    imported = {
-        alias.name
-        for node in ast.walk(package.tree)
-        if isinstance(node, ast.ImportFrom) and (node.module or "").startswith(PACKAGE)
-        for alias in node.names
-    }
-    assert imported - {"imported_when_used"} == set(backfill_assets.__all__)
+    assert typed_names("") == set(backfill_assets.__all__)
 
 
 def test_a_name_that_is_not_public_is_no_attribute() -> None:

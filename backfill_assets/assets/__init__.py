@@ -13,5 +13,11 @@ ROOM = Room(
         "declared_tables": "assets.declared:declared_tables",
         "tables_of_assets": "assets.tables:tables_of_assets",
     },
+    public={
+        "dagster.Input": "assets.daily:Input",
+        "dagster.LakeIOManager": "assets.io_manager:LakeIOManager",
+        "dagster.daily_table": "assets.daily:daily_table",
+        "dagster.lake_checks": "assets.daily:lake_checks",
+    },
     completes_settings=("assets.declared:with_declared_tables",),
 )

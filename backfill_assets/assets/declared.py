@@ -5,7 +5,7 @@ first write and whenever its contract, code or bounds change, so that commands k
 project. For a table that others write, the file keeps the columns that were last seen there. Of a
 table that was adopted in a bucket, an empty file is named by its address:
 `LAKE/.assets/TABLE@s3@BUCKET@NAME`. Where a name in a catalog leads (`locate`) is the content of
-`LAKE/.assets/NAME.located`. Not here: a contract from an asset (`dagster.contracts`), and how its
+`LAKE/.assets/NAME.located`. Not here: a contract from an asset (`assets.contracts`), and how its
 rows are written (`kernel.write.rebuild`).
 """
 

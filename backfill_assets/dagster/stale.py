@@ -16,8 +16,7 @@ from typing import Any
 
 import dagster as dg
 
-from backfill_assets.dagster.adapter.context import Naming
-from backfill_assets.dagster.contracts import declared_table_name, key_table_name
+from backfill_assets.dagster.adapter.context import Naming, declared_table_name, key_table_name
 from backfill_assets.dagster.run_requests import request_identities
 from backfill_assets.kernel.core.digests import digest_of
 from backfill_assets.kernel.core.needs import Needs, rebuild_needs

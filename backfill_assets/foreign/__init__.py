@@ -9,6 +9,7 @@ from backfill_assets.kernel.core.rooms import Command, Room
 
 ROOM = Room(
     name="foreign",
+    needs=("assets",),
     commands={
         "adopt": Command(
             "foreign.adopt_command:adopt",
@@ -24,11 +25,16 @@ ROOM = Room(
     },
     offers={
         "entity_in_external": "foreign.observing:entity_in_external",
+        "observe_input": "foreign.in_dagster:observe_input",
         "is_followed": "foreign.adopting:is_followed",
         "observe_each": "foreign.observing:observe_tables",
         "register_new_table": "foreign.catalog:register_new_table",
         "tables_of_others": "foreign.external:tables_of_others",
         "unseen_version": "foreign.observing:unseen_version",
+    },
+    public={
+        "dagster.external_table": "foreign.in_dagster:external_table",
+        "external_table": "foreign.external:external_table",
     },
     settings="foreign.settings:ForeignSettings",
     sessions=("foreign.located:refuse_moved_names",),

@@ -1,4 +1,4 @@
-"""The cases of `dagster/idioms.py` by our IO manager and by the stock one for Delta tables, as one
+"""The cases of `assets/idioms.py` by our IO manager and by the stock one for Delta tables, as one
 table.
 
     python -m backfill_assets_tests.benchmarks.stock_managers table PYTHON_OF_OURS
@@ -9,7 +9,7 @@ The stock one is `DeltaLakeIOManager` of dagster-deltalake with the type handler
 dagster-deltalake-pandas and -polars, in an environment of its own that finds these tests on its
 path: `pip install dagster-deltalake-pandas dagster-deltalake-polars`. Ours needs polars for one
 case. Lives here: both managers, and the table. Does not live here: the cases. Not run by the suite,
-which puts ours to them (`dagster/test_idioms.py`).
+which puts ours to them (`assets/test_idioms.py`).
 """
 
 import json
@@ -24,8 +24,8 @@ from typing import Any
 
 import dagster as dg
 
-from backfill_assets_tests.dagster.any_manager import World, Wrong
-from backfill_assets_tests.dagster.idioms import CASES
+from backfill_assets_tests.assets.any_manager import World, Wrong
+from backfill_assets_tests.assets.idioms import CASES
 
 PACKAGES = "dagster_deltalake", "dagster_deltalake_pandas", "dagster_deltalake_polars"
 LONGEST = 150  # letters of what a manager does instead
@@ -66,7 +66,7 @@ def stock(folder: Path, instance: dg.DagsterInstance) -> World:
 
 def ours(folder: Path, instance: dg.DagsterInstance) -> World:
     """A project with ours; Spark is a session of the project's own."""
-    from backfill_assets_tests.dagster.test_idioms import checks, manager, path
+    from backfill_assets_tests.assets.test_idioms import checks, manager, path
 
     def spark() -> Any:
         from pyspark.sql import SparkSession

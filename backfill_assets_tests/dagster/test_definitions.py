@@ -13,14 +13,8 @@ from pathlib import Path
 import dagster as dg
 import pytest
 
-from backfill_assets.dagster import LakeIOManager, build_lake_defs
+from backfill_assets.dagster import build_lake_defs
 from backfill_assets.kernel.tables.home import Lake
-from backfill_assets_tests.dagster.projects import (
-    Deliveries,
-    materialize,
-    orders_asset,
-    weekly_asset,
-)
 from backfill_assets_tests.dagster.their_project import late_data, raw, report
 from backfill_assets_tests.lakes import make_lake
 
@@ -169,23 +163,3 @@ def test_making_the_definitions_changes_nothing_in_the_process_nor_in_the_lake(l
         assert stat.S_IMODE((lake.root / "tables").stat().st_mode) == 0o755
     finally:
         os.umask(before)
-
-
-def test_tables_that_assets_of_the_project_return_stay_theirs(tmp_path: Path) -> None:
-    deliveries, lake = Deliveries(), tmp_path / "lake"
-    orders, weekly = orders_asset(deliveries), weekly_asset()
-    with dg.DagsterInstance.ephemeral() as instance:
-        materialize(lake, [orders, weekly], "2024-01-01", "2024-01-08", instance=instance)
-        deliveries.by_day["2024-01-03"] = [("a", 100)]
-        materialize(lake, [orders], "2024-01-03", instance=instance)
-        theirs = dg.Definitions(
-            assets=[orders, weekly], resources={"io_manager": LakeIOManager(lake=str(lake))}
-        )
-        merged = dg.Definitions.merge(theirs, build_lake_defs(lake, key_prefix="shop_lake"))
-        keys = merged.resolve_asset_graph().get_all_asset_keys()
-        assert keys == {orders.key, weekly.key}
-        sensor = merged.resolve_sensor_def("shop_lake__late_data")
-        with dg.build_sensor_context(instance=instance, definitions=merged) as context:
-            found = sensor.evaluate_tick(context)
-        assert not found.run_requests
-        assert "left to the asset weekly" in (found.cursor or "")

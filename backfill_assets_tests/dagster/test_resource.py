@@ -5,22 +5,15 @@ Tested here: the resource in a run and by itself, on lakes of logs and small fil
 engine. Not tested here: reading (`reading.test_reader`), states and plans themselves.
 """
 
-from collections.abc import Callable
-from datetime import date
 from pathlib import Path
 
 import dagster as dg
-import pyarrow as pa
 import pytest
 
-from backfill_assets.candidates.snapshots import SnapshotRequest, create_snapshot
 from backfill_assets.dagster import LakeResource
 from backfill_assets.kernel.core.days import ONE_DAY
 from backfill_assets.kernel.core.states import State
 from backfill_assets.kernel.tables.versions import record_versions
-from backfill_assets.reading.opening import open_lake
-from backfill_assets_tests.dagster.projects import DAYS as DAYS_OF_ORDERS
-from backfill_assets_tests.dagster.projects import Deliveries, materialize, orders_asset
 from backfill_assets_tests.synthetic import START, Made, build, synthetic_lake
 
 pytestmark = pytest.mark.usefixtures("storages")
@@ -88,33 +81,3 @@ def test_a_spark_frame_is_asked_of_the_projects_own_session(lake: Made) -> None:
     with pytest.raises(Exception, match="no session here"):
         resource.table("staging").days(START, unfit="take").spark()
     assert asked
-
-
-@pytest.mark.parametrize(
-    "way", ["resource", "open_lake", "opened before", "snapshot", "states only"]
-)
-def test_a_day_whose_step_reads_a_lake_beside_its_parameters_is_unpinned(
-    tmp_path: Path, deliveries: Deliveries, instance: dg.DagsterInstance, way: str
-) -> None:
-    root = tmp_path / "own"
-    first, orders = "2024-01-01", orders_asset(deliveries)
-    assert materialize(root, [orders], first, instance=instance).success
-    resource, opened = LakeResource(lake=str(root)), open_lake(root, newest=True)
-    create_snapshot(opened.lake, opened.pipeline, SnapshotRequest("kept", newest=True))
-    before = opened.table("shop__orders")
-    reads: dict[str, Callable[[], object]] = {
-        "resource": lambda: resource.table("shop__orders").arrow(),
-        "open_lake": lambda: open_lake(root, newest=True).table("shop__orders").arrow(),
-        "opened before": before.arrow,
-        "snapshot": lambda: opened.snapshot("kept"),
-        "states only": resource.states,
-    }
-
-    @dg.asset(partitions_def=DAYS_OF_ORDERS, metadata={"partition_expr": "day"})
-    def side() -> pa.Table:
-        reads[way]()
-        return deliveries.orders([first])
-
-    assert materialize(root, [side], first, instance=instance).success
-    wanted = State.FRESH if way == "states only" else State.UNPINNED
-    assert resource.states()["side"][date.fromisoformat(first)] is wanted

@@ -16,12 +16,6 @@ from backfill_assets.dagster import build_lake_defs, is_stale
 from backfill_assets.dagster.adapter.runs import LAKE_TAG
 from backfill_assets.dagster.stale import _shared_tables
 from backfill_assets.kernel.core.days import ONE_DAY
-from backfill_assets_tests.dagster.projects import (
-    Deliveries,
-    materialize,
-    orders_asset,
-    weekly_asset,
-)
 from backfill_assets_tests.synthetic import START, Made, build, end_of, synthetic_lake
 
 pytestmark = pytest.mark.usefixtures("storages")
@@ -167,18 +161,3 @@ class OpenAt(dg.AutomationCondition[Any]):
         self.seen += 1
         true = context.candidate_subset if self.seen >= self.first else context.get_empty_subset()
         return dg.AutomationResult(context, true)
-
-
-def test_days_that_assets_return_to_an_io_manager_are_stale_by_the_receipts_of_their_inputs(
-    tmp_path: Path, instance: dg.DagsterInstance, deliveries: Deliveries
-) -> None:
-    root, assets = tmp_path / "theirs", [orders_asset(deliveries), weekly_asset()]
-    assert materialize(root, assets, "2024-01-01", "2024-01-12", instance=instance).success
-    ticks = Ticks(instance, is_stale(root), "weekly")
-    assert ticks.next() == set()
-    deliveries.by_day["2024-01-03"] = [("late", 7)]
-    assert materialize(root, assets[:1], "2024-01-03", instance=instance).success
-    assert ticks.next() == {f"2024-01-{n:02}" for n in range(3, 10)}
-    assert Ticks(instance, is_stale(root), "shop", "orders").next() == set(), (
-        "nothing of the lake is its input"
-    )

@@ -28,7 +28,7 @@ from backfill_assets.kernel.tables.settings import FILE_NAME
 from backfill_assets.kernel.tables.versions import newest_version
 from backfill_assets.reading.opening import open_lake
 from backfill_assets.testing import new_lake
-from backfill_assets_tests.dagster.projects import DAYS, ONE_RUN, cause, materialize
+from backfill_assets_tests.assets.projects import DAYS, ONE_RUN, cause, materialize
 
 Command = Callable[..., str]
 D1, D2, D3, D4 = (date(2024, 1, n) for n in (1, 2, 3, 4))

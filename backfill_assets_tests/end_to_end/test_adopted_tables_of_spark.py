@@ -21,7 +21,7 @@ from backfill_assets.kernel.core.states import State
 from backfill_assets.kernel.tables.home import read_lake
 from backfill_assets.kernel.tables.view import read_view
 from backfill_assets.pipeline.chosen import chosen_pipeline
-from backfill_assets_tests.dagster.projects import DAYS, ONE_RUN, cause, materialize
+from backfill_assets_tests.assets.projects import DAYS, ONE_RUN, cause, materialize
 
 pytestmark = [
     pytest.mark.users_do,

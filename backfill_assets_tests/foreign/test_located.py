@@ -15,8 +15,8 @@ from pyspark.errors import AnalysisException
 from backfill_assets.assets.declared import catalog_places, declared_tables, record_catalog_place
 from backfill_assets.buckets.copy_lake import copy_lake
 from backfill_assets.dagster import external_table as external_asset
-from backfill_assets.dagster.inputs import EXTERNAL, observe_external
 from backfill_assets.foreign.external import ExternalTable, recorded_place
+from backfill_assets.foreign.in_dagster import EXTERNAL, observe_external
 from backfill_assets.foreign.located import place_in_catalog, refuse_moved_names
 from backfill_assets.intake.landings import source_table
 from backfill_assets.kernel.core.errors import BackfillError, SettingsError

@@ -6,7 +6,7 @@ lake (`kernel.write`), and the definitions themselves (`assemble`, `lake_definit
 """
 
 import re
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Literal
@@ -28,6 +28,7 @@ SEPARATOR = "__"
 KEY_PREFIX = "BACKFILL_ASSETS_KEY_PREFIX"
 GROUP = "lake"  # one group: with two or more the lineage page opens with all of them collapsed
 STEP = re.compile(rf"(?:.*?{SEPARATOR})??{MAKE}(.+)")
+NO_NAME = re.compile(r"[^a-z0-9_]+")  # what no table's name has
 KEY_PART = re.compile(rf"(?!{MAKE})[A-Za-z0-9_]+")
 
 
@@ -294,3 +295,14 @@ class ShownLake:
         """Whether it has schedules. A candidate has none: the lake that it lies in loads, proves
         and exports."""
         return self.opened.lake.shared is None
+
+
+def declared_table_name(key: dg.AssetKey, contracts: Iterable[Contract]) -> str | None:
+    """The table among these that the asset makes, or stands for; None without one."""
+    return next((c.name for c in contracts if c.made_by == key.to_user_string()), None)
+
+
+def key_table_name(key: dg.AssetKey) -> str:
+    """The table of an asset by its key: its parts in small letters, `_` for what no name has,
+    joined by `__`. Of a key that is no lake's a name that no table has may come."""
+    return "__".join(NO_NAME.sub("_", part.lower()) for part in key.path)

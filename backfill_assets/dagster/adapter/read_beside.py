@@ -2,7 +2,7 @@
 can name.
 
 Here: the one list of it, which readers fill and the IO manager puts into the receipts of the step's
-days. Not here: reading (`reading`, `reading.reader`), inputs by parameter (`dagster.loaded`),
+days. Not here: reading (`reading`, `reading.reader`), inputs by parameter (`assets.loaded`),
 and the state of such days (`kernel.core.states`).
 """
 

@@ -4,7 +4,7 @@ of that day.
 A window is counted in calendar days. Dagster's partition mappings give keys, which part with it at
 days that a definition leaves out, at the newest partition, and for mappings that name no window at
 all. Here: such keys as plain values and as text in a receipt. Not here: asking a mapping
-(`dagster.loaded`), and what follows for a state (`kernel.core.digests`, `kernel.core.states`).
+(`assets.loaded`), and what follows for a state (`kernel.core.digests`, `kernel.core.states`).
 """
 
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence

@@ -6,12 +6,14 @@ nothing; who needs one thing calls `resolve_reference`. Not here: the list of ro
 (`backfill_assets.rooms`), and what is added (the rooms' own modules).
 """
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cache
 from importlib import import_module
 from pkgutil import resolve_name
 from typing import Any
+
+from backfill_assets.kernel.core.process import imported_when_used
 
 PACKAGE = "backfill_assets"
 
@@ -53,7 +55,8 @@ class Room:
 
     `dagster`: a function that gives what it adds to the definitions of a lake in Dagster, for a
     `dagster.adapter.context.ShownLake`. `offers`: functions for other rooms, which go on without
-    them (`offered_function`), by the names that those know.
+    them (`offered_function`), by the names that those know. `public`: what it adds to the public
+    doors, by its name in code after that of the package (`dagster.daily_table`).
     """
 
     name: str
@@ -66,6 +69,7 @@ class Room:
     dagster: str = ""
     doctor: Mapping[str, str] = field(default_factory=dict)
     offers: Mapping[str, str] = field(default_factory=dict)
+    public: Mapping[str, str] = field(default_factory=dict)
     fences: tuple[str, ...] = ()
     staged_checks: tuple[str, ...] = ()
     sessions: tuple[str, ...] = ()
@@ -89,6 +93,43 @@ def offered_function(name: str) -> Any | None:
         if name in room.offers:
             return resolve_reference(room.offers[name])
     return None
+
+
+def public_names(door: str) -> dict[str, str]:
+    """Return what rooms add to a public door, the package itself or a package in it: references by
+    names."""
+    found = dict[str, str]()
+    for room in installed_rooms():
+        for public, reference in room.public.items():
+            package, _, name = f"{PACKAGE}.{public}".rpartition(".")
+            if package == door:
+                found[name] = reference
+    return found
+
+
+def public_door(
+    package: str, names: Mapping[str, Sequence[str]]
+) -> tuple[Callable[[str], Any], Callable[[], list[str]]]:
+    """Return the `__getattr__`, which also gives `__all__`, and the `__dir__` of a public door: for
+    the names that modules of the package (without its name) have, and those that rooms add. None of
+    them is imported before it is asked for."""
+    find_own = imported_when_used(package, names)
+    own = {name for found in names.values() for name in found}
+
+    def show() -> list[str]:
+        """All public names, sorted."""
+        return sorted([*own, *public_names(package)])
+
+    def find(name: str) -> Any:
+        """Import the name. Raises AttributeError for one that is not public."""
+        if name == "__all__":
+            return show()
+        if name in own or name.startswith("_"):
+            return find_own(name)
+        added = public_names(package)
+        return resolve_reference(added[name]) if name in added else find_own(name)
+
+    return find, show
 
 
 @cache

@@ -6,26 +6,18 @@ here: healing days (`test_event_repair`), dead runs (`test_run_liveness`), and p
 really killed (`end_to_end.test_late_data`).
 """
 
-from pathlib import Path
 from typing import Any
 
 import dagster as dg
-import deltalake
 import pytest
 
 from backfill_assets.dagster.adapter import runs
 from backfill_assets.dagster.adapter.metadata import WRITE_ID, unfolded_metadata
-from backfill_assets.dagster.adapter.reconcile import record_missed_commits, record_observations
+from backfill_assets.dagster.adapter.reconcile import record_missed_commits
 from backfill_assets.kernel.core.days import ONE_DAY
 from backfill_assets.kernel.core.receipts import DayEntry
-from backfill_assets.kernel.tables.view import read_view
-from backfill_assets.pipeline.chosen import chosen_pipeline
-from backfill_assets.reading.attention import sensor_alarms
 from backfill_assets_tests.builders import make_commit, receipt
 from backfill_assets_tests.dagster.adapter.ticking import Made, seen
-from backfill_assets_tests.dagster.projects import DAYS as PARTITIONS
-from backfill_assets_tests.dagster.projects import ONE_RUN, Deliveries, materialize, orders_asset
-from backfill_assets_tests.foreign.test_adopting import D2, World, rows
 from backfill_assets_tests.logs import versions
 from backfill_assets_tests.synthetic import START
 
@@ -106,49 +98,3 @@ def test_days_of_another_instances_run_are_told_by_newest_commits(
     assert older < newer
     commit(lake, "")
     assert record_missed_commits(instance, *seen(*lake)) == []
-
-
-def silent_orders() -> dg.AssetsDefinition:
-    @dg.asset(name="orders", key_prefix="shop", partitions_def=PARTITIONS, backfill_policy=ONE_RUN)
-    def orders() -> None:
-        """Return nothing."""
-
-    return orders
-
-
-def test_days_of_an_asset_that_returned_nothing_are_named(
-    tmp_path: Path, instance: dg.DagsterInstance
-) -> None:
-    lake, deliveries = tmp_path / "lake", Deliveries()
-    materialize(lake, [orders_asset(deliveries)], "2024-01-01", instance=instance)
-    assert sensor_alarms(lake) == []
-    materialize(lake, [silent_orders()], "2024-01-02", "2024-01-03", instance=instance)
-    materialize(lake, [orders_asset(deliveries)], "2024-01-01", instance=instance)
-    (line,) = sensor_alarms(lake)
-    assert line.startswith(
-        "shop/orders 2024-01-02..2024-01-03: green in Dagster, and no receipt names them"
-    )
-    materialize(lake, [orders_asset(deliveries)], "2024-01-02", "2024-01-03", instance=instance)
-    assert sensor_alarms(lake) == []
-
-
-def test_a_judged_day_of_others_is_observed_once_with_its_writer(
-    tmp_path: Path, instance: dg.DagsterInstance
-) -> None:
-    world = World(tmp_path, tables={"orders": {"others_may_write": True}})
-    world.adopt()
-    for amount in (9, 10):
-        world.write(rows((D2, "z", amount)), f"day = '{D2}'")
-    world.look()
-    pipeline = chosen_pipeline(world.lake)
-    for _ in range(2):
-        record_observations(
-            instance, world.lake, pipeline.states(read_view(world.lake, pipeline.contracts))
-        )
-    (record,) = instance.fetch_observations(dg.AssetKey("orders"), limit=10).records
-    assert record.asset_observation is not None
-    facts = {name: value.value for name, value in record.asset_observation.metadata.items()}
-    assert (record.partition_key, facts["dagster/row_count"], facts["version"]) == (str(D2), 1, "5")
-    program = f"by delta-rs:py-{deltalake.__version__}"
-    assert facts["written by"] == f"version 3: WRITE {program}; version 4: WRITE {program}"
-    assert "made with" not in facts

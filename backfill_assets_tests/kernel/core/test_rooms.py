@@ -13,12 +13,15 @@ import click
 import pytest
 
 import backfill_assets
+from backfill_assets.kernel.core import rooms
 from backfill_assets.kernel.core.rooms import (
     PACKAGE,
     Room,
     added_by_rooms,
     installed_rooms,
     offered_function,
+    public_door,
+    public_names,
     resolve_reference,
 )
 
@@ -79,9 +82,27 @@ def test_a_room_refers_to_its_own_modules(room: Room) -> None:
     listed = (*room.standing, *room.checks, *room.fences, *room.staged_checks, *room.sessions)
     listed += (*room.loaders, *room.deliveries, *room.completes_settings)
     listed += tuple(one for one in (room.dagster, room.settings) if one)
-    for named in (room.places, room.tables, room.doctor, room.offers):
+    for named in (room.places, room.tables, room.doctor, room.offers, room.public):
         listed += tuple(named.values())
     assert {reference.partition(".")[0] for reference in listed} <= {room.name}
+
+
+@pytest.mark.slow  # it imports Dagster
+@pytest.mark.parametrize("door", ["backfill_assets", "backfill_assets.dagster"])
+def test_a_public_door_has_what_rooms_add_to_it(door: str) -> None:
+    shown = import_module(door)
+    added = public_names(door)
+    assert {*added} <= {*dir(shown)}
+    for name, reference in added.items():
+        assert getattr(shown, name) is resolve_reference(reference)
+
+
+def test_a_public_door_without_a_room_lacks_its_names(monkeypatch: pytest.MonkeyPatch) -> None:
+    find, show = public_door("backfill_assets", {"kernel.core.days": ("DayRange",)})
+    monkeypatch.setattr(rooms, "installed_rooms", lambda: ())
+    assert show() == find("__all__") == ["DayRange"]
+    with pytest.raises(AttributeError, match="has no attribute 'external_table'"):
+        find("external_table")
 
 
 def test_what_no_room_offers_is_none() -> None:

@@ -210,7 +210,7 @@ LEFT, MODULES_ELSEWHERE = 2, 32
 ELSEWHERE = [
     "plans/code",
     "plans/expect",
-    "dagster/contracts",
+    "assets/contracts",
     "intake/declared",
     "intake/files",
     "intake/limited_decoding",

@@ -18,11 +18,7 @@ from typing import Any
 
 import dagster as dg
 
-from backfill_assets.assets.lakes import lake_at
-from backfill_assets.dagster.adapter.context import window_mapping
-from backfill_assets.dagster.adapter.io_manager import as_failures
-from backfill_assets.dagster.adapter.verdicts import Verdicts
-from backfill_assets.dagster.contracts import (
+from backfill_assets.assets.contracts import (
     DAY_COLUMN,
     DECLARED,
     Rules,
@@ -30,7 +26,9 @@ from backfill_assets.dagster.contracts import (
     daily_partitions,
     input_table_name,
 )
-from backfill_assets.dagster.rule_arguments import GivenRules, OnBadDays, rules_from_arguments
+from backfill_assets.assets.lakes import lake_at
+from backfill_assets.assets.rule_arguments import GivenRules, OnBadDays, rules_from_arguments
+from backfill_assets.dagster.adding import Verdicts, as_failures, window_mapping
 from backfill_assets.kernel.core.addresses import local_root
 from backfill_assets.kernel.core.contracts import Input
 from backfill_assets.kernel.core.errors import SettingsError

@@ -1,11 +1,11 @@
-"""Fixtures of tests of the door: a folder for a lake, and deliveries.
+"""Fixtures of tests of assets of a project: a folder for a lake, and deliveries.
 Here: what every test of this room asks for. Not here: assets (`projects.py`)."""
 
 from pathlib import Path
 
 import pytest
 
-from backfill_assets_tests.dagster.projects import Deliveries
+from backfill_assets_tests.assets.projects import Deliveries
 
 
 @pytest.fixture

@@ -10,12 +10,12 @@ from typing import Any
 import dagster as dg
 import pytest
 
+from backfill_assets.assets.contracts import Rules
+from backfill_assets.assets.rule_arguments import rules_from_arguments
 from backfill_assets.dagster import daily_table, lake_checks
-from backfill_assets.dagster.contracts import Rules
-from backfill_assets.dagster.rule_arguments import rules_from_arguments
 from backfill_assets.kernel.core.contracts import Rule
 from backfill_assets.kernel.core.errors import SettingsError
-from backfill_assets_tests.dagster.projects import Deliveries, orders_asset
+from backfill_assets_tests.assets.projects import Deliveries, orders_asset
 
 NONE: dict[str, Any] = {
     "unique": (),

@@ -21,7 +21,7 @@ import pytest
 from backfill_assets.dagster import LakeIOManager, lake_checks
 from backfill_assets.dagster.adapter.runs import RANGE_END, RANGE_START
 from backfill_assets.kernel.core.errors import SettingsError
-from backfill_assets_tests.dagster.projects import (
+from backfill_assets_tests.assets.projects import (
     DAYS,
     ONE_RUN,
     Deliveries,
@@ -31,7 +31,7 @@ from backfill_assets_tests.dagster.projects import (
     rows,
     weekly_asset,
 )
-from backfill_assets_tests.dagster.test_io_manager import states
+from backfill_assets_tests.assets.test_io_manager import states
 from backfill_assets_tests.engine_choice import SparkSession
 
 FIRST, NEXT = "2024-01-01", "2024-01-02"

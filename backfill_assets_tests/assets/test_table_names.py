@@ -14,7 +14,7 @@ import pytest
 
 from backfill_assets.dagster import daily_table, is_stale, lake_checks
 from backfill_assets.kernel.core.errors import SettingsError
-from backfill_assets_tests.dagster.projects import (
+from backfill_assets_tests.assets.projects import (
     DAYS,
     ONE_RUN,
     Deliveries,
@@ -22,7 +22,7 @@ from backfill_assets_tests.dagster.projects import (
     materialize,
     rows,
 )
-from backfill_assets_tests.dagster.test_io_manager import states
+from backfill_assets_tests.assets.test_io_manager import states
 from backfill_assets_tests.dagster.test_stale import Ticks
 
 FIRST, NEXT = "2024-01-01", "2024-01-02"

@@ -1,6 +1,6 @@
 """Inputs in the form of their annotation.
 
-Tested here: `dagster.inputs` over the days of a small lake. Not tested here: which sessions of
+Tested here: `assets.inputs` over the days of a small lake. Not tested here: which sessions of
 Spark there are (`engines/test_session_theirs.py`).
 """
 
@@ -14,7 +14,7 @@ import pandas as pd
 import pyarrow as pa
 import pytest
 
-from backfill_assets_tests.dagster.projects import (
+from backfill_assets_tests.assets.projects import (
     DAYS,
     Deliveries,
     cause,

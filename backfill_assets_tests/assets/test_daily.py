@@ -19,14 +19,14 @@ from backfill_assets.dagster import Input, LakeIOManager, daily_table, lake_chec
 from backfill_assets.dagster.adapter.history import evaluations_of
 from backfill_assets.kernel.core.contracts import InputKind
 from backfill_assets.kernel.core.errors import SettingsError
-from backfill_assets_tests.dagster.projects import (
+from backfill_assets_tests.assets.projects import (
     Deliveries,
     cause,
     materialize,
     orders_asset,
     rows,
 )
-from backfill_assets_tests.dagster.test_io_manager import states, versions
+from backfill_assets_tests.assets.test_io_manager import states, versions
 
 FIRST, LAST = "2024-01-01", "2024-01-10"
 WEEK = [Input("shop/orders", before=6)]

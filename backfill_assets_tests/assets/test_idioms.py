@@ -16,8 +16,8 @@ import dagster as dg
 import pytest
 
 from backfill_assets.dagster import LakeIOManager, lake_checks
-from backfill_assets_tests.dagster.any_manager import World
-from backfill_assets_tests.dagster.idioms import CASES
+from backfill_assets_tests.assets.any_manager import World
+from backfill_assets_tests.assets.idioms import CASES
 
 
 def manager(folder: Path, evolving: bool = False) -> LakeIOManager:

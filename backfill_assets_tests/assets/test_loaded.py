@@ -15,11 +15,11 @@ import hypothesis.strategies as st
 import pytest
 from hypothesis import given, settings
 
-from backfill_assets.dagster.loaded import LoadedInput, MappedInput, window_of
+from backfill_assets.assets.loaded import LoadedInput, MappedInput, window_of
 from backfill_assets.kernel.core.clock import utc_today
 from backfill_assets.kernel.core.digests import input_days_of
 from backfill_assets.kernel.core.states import State
-from backfill_assets_tests.dagster.projects import DAYS
+from backfill_assets_tests.assets.projects import DAYS
 from backfill_assets_tests.keyed import ORDERS, KeyedLake
 from backfill_assets_tests.strategies import examples
 

@@ -1,6 +1,6 @@
 """The contract of an asset's table: its name, first day, windows, code and rules.
 
-Tested here: `dagster.contracts` from definitions alone. Not tested here: a contract that rows do
+Tested here: `assets.contracts` from definitions alone. Not tested here: a contract that rows do
 not fit (`test_io_manager.py`), rules that are judged (`test_daily.py`).
 """
 
@@ -10,7 +10,7 @@ from typing import Any
 import dagster as dg
 import pytest
 
-from backfill_assets.dagster.contracts import (
+from backfill_assets.assets.contracts import (
     Registry,
     Rules,
     asset_code,
@@ -18,7 +18,7 @@ from backfill_assets.dagster.contracts import (
     first_day_of,
 )
 from backfill_assets.kernel.core.errors import SettingsError
-from backfill_assets_tests.dagster.projects import DAYS, Deliveries, orders_asset, weekly_asset
+from backfill_assets_tests.assets.projects import DAYS, Deliveries, orders_asset, weekly_asset
 
 KEY = dg.AssetKey(["shop", "orders"])
 HOURS = dg.HourlyPartitionsDefinition("2024-01-01-00:00")

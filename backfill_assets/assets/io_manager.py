@@ -17,52 +17,57 @@ from weakref import WeakKeyDictionary
 import dagster as dg
 from pydantic import Field, PrivateAttr
 
-from backfill_assets.assets.declared import DeclaredTable, find_declared
-from backfill_assets.assets.given_rows import GivenRows
-from backfill_assets.assets.lakes import declaring_table, lake_at, lake_for_asset
-from backfill_assets.dagster.adapter.backfill_requests import work_of
-from backfill_assets.dagster.adapter.io_manager import as_failures, explaining_commit
-from backfill_assets.dagster.adapter.metadata import day_materialization, day_metadata
-from backfill_assets.dagster.adapter.read_beside import step_reads
-from backfill_assets.dagster.adapter.reconcile import record_observations, report_green_days
-from backfill_assets.dagster.adapter.runs import end_dead_runs, markers_of
-from backfill_assets.dagster.adapter.step_write import StepWrite
-from backfill_assets.dagster.adapter.verdicts import logging_refused_days
-from backfill_assets.dagster.contracts import (
+from backfill_assets.assets.contracts import (
     DECLARED,
     TABLE,
     SchemaChanges,
     asset_table_name,
-    declared_table_name,
     first_day_of,
     input_table_name,
     table_declaration,
     unpinned_inputs,
 )
-from backfill_assets.dagster.inputs import (
+from backfill_assets.assets.declared import DeclaredTable, find_declared
+from backfill_assets.assets.given_rows import GivenRows
+from backfill_assets.assets.inputs import (
     Form,
     InputDays,
-    external_input,
     input_columns,
     input_first_day,
     input_metadata,
     never_made_error,
-    observe_external,
     placeholder_contract,
     rows_as_annotated,
 )
-from backfill_assets.dagster.loaded import (
+from backfill_assets.assets.lakes import declaring_table, lake_at, lake_for_asset
+from backfill_assets.assets.loaded import (
     LoadedInput,
     MappedInput,
     config_digest,
     mapping_of,
     read_inputs,
 )
+from backfill_assets.dagster.adding import (
+    StepWrite,
+    as_failures,
+    day_materialization,
+    day_metadata,
+    declared_table_name,
+    end_dead_runs,
+    explaining_commit,
+    logging_refused_days,
+    markers_of,
+    record_observations,
+    report_green_days,
+    step_reads,
+    work_of,
+)
 from backfill_assets.engines.lake_session import LakeSession
 from backfill_assets.kernel.core.addresses import local_root
 from backfill_assets.kernel.core.contracts import Contract, Input
 from backfill_assets.kernel.core.days import parse_day, some_days
 from backfill_assets.kernel.core.errors import BackfillError, InputMissing, SettingsError
+from backfill_assets.kernel.core.rooms import offered_function
 from backfill_assets.kernel.core.states import States
 from backfill_assets.kernel.tables.home import Lake
 from backfill_assets.kernel.tables.settings import is_lake
@@ -75,6 +80,7 @@ from backfill_assets.kernel.write.rebuild import Rebuild
 from backfill_assets.kernel.write.replace import WriteResult
 from backfill_assets.pipeline.chosen import chosen_pipeline
 
+ObserveInput = Callable[[str, dg.InputContext, Collection[str]], Lake | None]
 BESIDE_TAG = "not pinned"  # the tag of a receipt: inputs that the asset did not load from the lake
 
 
@@ -243,11 +249,12 @@ class LakeIOManager(dg.ConfigurableIOManager):
         yet. What the step has read stays as it was."""
         step, root = self._step_inputs(), local_root(self.lake)
         known = step.get(root)
-        external = external_input(context)
-        if external is None or (known is not None and external.name in known.states.contracts):
+        observe: ObserveInput | None = offered_function("observe_input")
+        if observe is None:
             return
-        lake = observe_external(self.lake, external)
-        if known is not None:
+        tables: Collection[str] = known.states.contracts.keys() if known is not None else ()
+        lake = observe(self.lake, context, tables)
+        if lake is not None and known is not None:
             step[root] = _refreshed_inputs(lake, known)
 
     def _remember_written(self, context: dg.OutputContext, lake: Lake) -> None:

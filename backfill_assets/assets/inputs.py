@@ -1,39 +1,25 @@
-"""What a step of a project reads: days of a table as its parameter is annotated, and tables that
-others write.
+"""What a step of a project reads: days of a table as its parameter is annotated.
 
-Lives here: the forms of inputs, the spec of a table of others, and taking it in before a step reads
-it. Does not live here: which version is read (`io_manager`), reading by name (`reading.reader`),
-which days of such a table changed (`foreign.observing`), and tables of others that `lake.toml`
-names.
+Lives here: the forms of inputs, and what their definitions say. Does not live here: which version
+is read (`io_manager`), reading by name (`reading.reader`), and tables that others write as assets
+of a project (`foreign.in_dagster`).
 """
 
 from collections.abc import Callable, Collection, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from datetime import date
 from pathlib import Path
 from typing import Any, Literal
 
 import dagster as dg
 
-from backfill_assets.assets.declared import DeclaredTable, declare_table, find_declared
-from backfill_assets.assets.lakes import lake_for_asset
-from backfill_assets.dagster.contracts import (
+from backfill_assets.assets.contracts import (
     DAY_COLUMN,
     asset_table_name,
-    daily_partitions,
     first_day_of,
 )
 from backfill_assets.engines.table_frames import PlainFiles, read_frame, read_plain
-from backfill_assets.foreign.external import (
-    ExternalTable,
-    declaration_of,
-    external_place,
-    open_external,
-    recorded_place,
-    seen_contract,
-)
-from backfill_assets.foreign.observing import observe_table, observe_tables
-from backfill_assets.kernel.core.addresses import CATALOG_NAME, address_of
+from backfill_assets.kernel.core.addresses import address_of
 from backfill_assets.kernel.core.commands import materializing_advice
 from backfill_assets.kernel.core.contracts import Column, Contract
 from backfill_assets.kernel.core.days import ranges_text
@@ -41,7 +27,6 @@ from backfill_assets.kernel.core.errors import BackfillError, InputMissing, Sett
 from backfill_assets.kernel.core.view import exists_at
 from backfill_assets.kernel.tables.home import Lake
 from backfill_assets.kernel.tables.settings import is_lake
-from backfill_assets.pipeline.chosen import chosen_pipeline
 from backfill_assets.reading.reader import PinnedRows, Readable
 
 Form = Literal["spark", "arrow", "pandas", "polars", "duckdb"]
@@ -182,108 +167,3 @@ def input_first_day(context: dg.InputContext) -> date:
     """The first day of an input. Raises SettingsError where it is not partitioned by day."""
     partitions = context.asset_partitions_def if context.has_asset_partitions else None
     return first_day_of(partitions, f"the asset {context.asset_key.to_user_string()}")
-
-
-NOTHING_READ = "Nothing was read or recorded"
-EXTERNAL = "backfill_assets/external"  # the metadata with the table's folder
-
-
-def external_table(
-    key: str | Sequence[str] | dg.AssetKey,
-    *,
-    table: str | Path,
-    day: str,
-    start: date | str | None = None,
-    partitions_def: dg.TimeWindowPartitionsDefinition | None = None,
-    io_manager_key: str = "io_manager",
-    **spec: Any,
-) -> dg.AssetSpec:
-    """The spec of an asset that no run makes: a daily Delta table that others write, to be given to
-    `dg.Definitions`.
-
-    Assets read days of it as of any asset: `Input("orders", before=6)` of a `daily_table`, or a
-    partition mapping. A step reads one version, which its receipt names; days whose rows are others
-    since make what was made from them stale (`is_stale`, `status`), and are observed in Dagster. A
-    compaction, and equal rows written again, change nothing.
-
-    table: its folder, of which a relative one lies in the working folder, its address in a bucket
-    (`s3://…`), or its
-        name in a catalog (`SCHEMA.TABLE`), whose place `backfill-assets locate` has recorded in the
-        lake.
-    day: its column with a row's day, of type DATE; rows without a day belong to none. start: the
-    first day, or else partitions_def: a daily partitions definition.
-    io_manager_key: the `LakeIOManager` of the assets that read it.
-    spec: whatever else `dg.AssetSpec` takes.
-
-    Raises SettingsError for an address that none can have, where there is no first day, or two, and
-    for partitions other than days.
-    """
-    asset_key = _key_of(key)
-    owner = f"the external table {asset_key.to_user_string()}"
-    days = daily_partitions(owner, start, partitions_def, NOTHING_READ)
-    place = str(table)
-    if not CATALOG_NAME.fullmatch(place):
-        place = external_place(asset_key.to_user_string(), place, Path.cwd())
-    metadata = {DAY_COLUMN: day, EXTERNAL: place, **spec.pop("metadata", {})}
-    made = dg.AssetSpec(asset_key, partitions_def=days, metadata=metadata, **spec)
-    return made.with_io_manager_key(io_manager_key)
-
-
-def _key_of(key: str | Sequence[str] | dg.AssetKey) -> dg.AssetKey:
-    if isinstance(key, str):
-        return dg.AssetKey.from_user_string(key)
-    return dg.AssetKey.from_coercible(key)
-
-
-def external_input(context: dg.InputContext) -> ExternalTable | None:
-    """The table of others that an input reads; None where it is another asset. Raises SettingsError
-    where it is not partitioned by day."""
-    metadata = input_metadata(context)
-    if EXTERNAL not in metadata:
-        return None
-    key = context.asset_key
-    return ExternalTable(
-        asset_table_name(key, metadata, NOTHING_READ),
-        str(metadata[EXTERNAL]),
-        str(metadata[DAY_COLUMN]),
-        made_by=key.to_user_string(),
-        first_day=input_first_day(context),
-    )
-
-
-def observe_external(folder: str | Path, table: ExternalTable) -> Lake:
-    """The lake in a folder, made if there is none, which knows the table and has seen the newest
-    version of all tables of others. Raises BackfillError where this one cannot be read, or is a
-    name in a catalog whose place is unknown."""
-    lake = lake_for_asset(folder, table.first_day or date.max)
-    table = replace(table, table=recorded_place(lake.root, table))
-    known = find_declared(lake.place, table.name)
-    is_as_declared = (
-        known is not None and replace(declaration_of(known.contract), description="") == table
-    )
-    if not is_as_declared:
-        contract = seen_contract(table, open_external(table.name, table.table))
-        _refuse_own_table(lake, contract)
-        with lake.store.lock(table.name):
-            asset = tuple(table.made_by.split("/"))
-            declare_table(lake.place, DeclaredTable(contract, asset, code=""))
-    contracts = chosen_pipeline(lake).contracts
-    _, failed = observe_tables(lake, contracts)
-    if failed:  # an error of another table is for the assets that read that one
-        observe_table(lake, contracts, next(c for c in contracts if c.name == table.name))
-    return lake
-
-
-def _refuse_own_table(lake: Lake, contract: Contract) -> None:
-    """Raise SettingsError where the lake has a table of that name which others do not write."""
-    known = find_declared(lake.place, contract.name)
-    if lake.store.exists(contract.name) and (known is None or not known.contract.external):
-        raise _external_table_error(
-            dg.AssetKey(contract.made_by.split("/")),
-            f"the lake {lake.address} has a table {contract.name} of its own",
-            "Give the asset another key",
-        )
-
-
-def _external_table_error(key: dg.AssetKey, culprit: str, fix: str) -> SettingsError:
-    return SettingsError(f"the external table {key.to_user_string()}", culprit, NOTHING_READ, fix)

@@ -15,12 +15,12 @@ import pandas as pd
 import pytest
 from click.testing import CliRunner
 
+from backfill_assets.assets.rule_arguments import OnBadDays
 from backfill_assets.cli.app import app
 from backfill_assets.dagster import LakeIOManager, lake_checks
 from backfill_assets.dagster.adapter.runs import RANGE_END, RANGE_START
-from backfill_assets.dagster.rule_arguments import OnBadDays
 from backfill_assets.kernel.core.process import LAKE_VARIABLE
-from backfill_assets_tests.dagster.projects import (
+from backfill_assets_tests.assets.projects import (
     DAYS,
     Deliveries,
     cause,
@@ -29,7 +29,7 @@ from backfill_assets_tests.dagster.projects import (
     rows,
     weekly_asset,
 )
-from backfill_assets_tests.dagster.test_io_manager import states
+from backfill_assets_tests.assets.test_io_manager import states
 
 FIRST, LAST = "2024-01-01", "2024-01-03"
 

@@ -12,8 +12,8 @@ import pytest
 
 from backfill_assets.kernel.log.run_markers import markers_by_run
 from backfill_assets.kernel.tables.home import read_lake
-from backfill_assets_tests.dagster import two_tables
-from backfill_assets_tests.dagster.two_tables import DAY, FAILS, JOBS, LAKE, LOOKS, look
+from backfill_assets_tests.assets import two_tables
+from backfill_assets_tests.assets.two_tables import DAY, FAILS, JOBS, LAKE, LOOKS, look
 
 pytestmark = [
     pytest.mark.usefixtures("storages", "processes"),

@@ -9,7 +9,7 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from typing import Any, Literal, cast
 
-from backfill_assets.dagster.contracts import Rules
+from backfill_assets.assets.contracts import Rules
 from backfill_assets.kernel.core.contracts import Rule
 from backfill_assets.kernel.core.errors import BackfillError, SettingsError
 from backfill_assets.kernel.write.rules import check_expression

@@ -22,7 +22,7 @@ from backfill_assets.kernel.core.addresses import STATE_VARIABLE
 from backfill_assets.kernel.tables.home import read_lake
 from backfill_assets.reading.opening import open_lake
 from backfill_assets.upkeep.doctor import VerifyRequest, verify_tables
-from backfill_assets_tests.dagster.projects import (
+from backfill_assets_tests.assets.projects import (
     DAYS,
     ONE_RUN,
     Deliveries,

@@ -9,7 +9,6 @@ types of frames (`assets.given_rows`), judging rows (`kernel.write.gates`).
 
 import inspect
 import json
-import re
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import date
@@ -21,6 +20,7 @@ import dagster as dg
 
 from backfill_assets.assets.declared import DeclaredTable
 from backfill_assets.assets.given_rows import GivenRows
+from backfill_assets.dagster.adding import declared_table_name, key_table_name
 from backfill_assets.kernel.core.column_types import ColumnType
 from backfill_assets.kernel.core.contracts import Column, Contract, Rule
 from backfill_assets.kernel.core.digests import digest_of
@@ -110,7 +110,6 @@ SchemaChanges = Literal["refuse", "evolve"]
 
 
 TABLE = "backfill_assets/table"  # the metadata that names the table of an asset
-NO_NAME = re.compile(r"[^a-z0-9_]+")  # what no table's name has
 
 
 def asset_table_name(
@@ -142,17 +141,6 @@ def input_table_name(
     if TABLE not in metadata and (made := declared_table_name(key, contracts)) is not None:
         return made
     return asset_table_name(key, metadata, "Nothing was read")
-
-
-def declared_table_name(key: dg.AssetKey, contracts: Iterable[Contract]) -> str | None:
-    """The table among these that the asset makes, or stands for; None without one."""
-    return next((c.name for c in contracts if c.made_by == key.to_user_string()), None)
-
-
-def key_table_name(key: dg.AssetKey) -> str:
-    """The same for a key of which it is not known whether it is a lake's: a name that no table has
-    may come of it."""
-    return "__".join(NO_NAME.sub("_", part.lower()) for part in key.path)
 
 
 DAY_FORMAT = "%Y-%m-%d"  # of the partition keys of a lake's days
@@ -219,7 +207,7 @@ def table_declaration(
     changes: SchemaChanges,
 ) -> DeclaredTable:
     """The table of the asset whose output is `context`, for the returned rows, without its inputs
-    (`dagster.loaded`). `known`: as the lake has it now. Raises SettingsError for an asset that no
+    (`assets.loaded`). `known`: as the lake has it now. Raises SettingsError for an asset that no
     lake can hold, and ContractBroken for another schema."""
     key = context.asset_key
     name = asset_table_name(key, context.definition_metadata)

@@ -1,6 +1,6 @@
 """Tables that others write, as assets that a project's daily assets read.
 
-Tested here: `dagster.inputs` and the IO manager over it, by runs in this process. Not tested here:
+Tested here: `assets.inputs` and the IO manager over it, by runs in this process. Not tested here:
 which days a look finds (`foreign/test_observing.py`), and conditions in a daemon (`test_stale.py`).
 """
 
@@ -16,14 +16,14 @@ from deltalake import DeltaTable, write_deltalake
 
 from backfill_assets import Input
 from backfill_assets.dagster import daily_table, external_table, is_stale
-from backfill_assets.dagster.inputs import observe_external
 from backfill_assets.foreign.external import ExternalTable
+from backfill_assets.foreign.in_dagster import observe_external
 from backfill_assets.kernel.core.states import State
 from backfill_assets.kernel.tables.home import read_lake
 from backfill_assets.kernel.tables.view import read_view
 from backfill_assets.pipeline.chosen import chosen_pipeline
 from backfill_assets.reading.attention import sensor_alarms
-from backfill_assets_tests.dagster.projects import cause, materialize, rows
+from backfill_assets_tests.assets.projects import cause, materialize, rows
 
 D1, D2, D3 = (date(2024, 3, n) for n in (1, 2, 3))
 

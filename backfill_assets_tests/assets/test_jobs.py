@@ -20,7 +20,7 @@ from backfill_assets.dagster import lake_checks
 from backfill_assets.kernel.core.contracts import Contract
 from backfill_assets.kernel.core.errors import SettingsError
 from backfill_assets.reading.opening import open_lake
-from backfill_assets_tests.dagster.projects import (
+from backfill_assets_tests.assets.projects import (
     Deliveries,
     materialize,
     orders_asset,
@@ -33,7 +33,7 @@ PROJECT = """\
 import json
 import dagster as dg
 from backfill_assets.dagster import LakeIOManager, lake_checks
-from backfill_assets_tests.dagster.projects import Deliveries, orders_asset, weekly_asset
+from backfill_assets_tests.assets.projects import Deliveries, orders_asset, weekly_asset
 from backfill_assets_tests.homes import make_home
 
 told = json.loads((LAKE / "rows.json").read_text())

@@ -13,7 +13,7 @@ import dagster as dg
 import pandas as pd
 import pyarrow as pa
 
-from backfill_assets_tests.dagster.any_manager import (
+from backfill_assets_tests.assets.any_manager import (
     FIRST,
     LAST,
     Make,
