@@ -1,8 +1,9 @@
-"""Tables whose rows come from assets of anybody's Dagster project: what they declare, and rows
-given as frames.
+"""Tables whose rows come from assets of anybody's Dagster project: the IO manager that takes and
+gives them, what they declare, rows given as frames.
 
-Uses the kernel and `engines`. Not here: the IO manager that takes the rows (`dagster`). Guide:
-in-your-project.
+Uses the kernel, `dagster.adding`, `engines`, `pipeline` and `reading`. It adds `LakeIOManager`,
+`daily_table` and `lake_checks` to the public door `backfill_assets.dagster`, and the tables to a
+lake's pipeline. Not here: a lake's own tables in Dagster (`dagster`). Guide: in-your-project.
 """
 
 from backfill_assets.kernel.core.rooms import Room
