@@ -1,8 +1,9 @@
 """Delta tables of others: external ones that a lake only observes, adopted ones that it writes from
 now on.
 
-Uses the kernel, `assets`, with which it goes, `engines` and `pipeline`. Adds the commands `adopt`, `locate` and `register`. Not here: a Delta
-table as a source of deliveries (`intake.source_log`). Guide: tables-of-others.
+Uses the kernel, `assets`, with which it goes, `engines` and `pipeline`. Adds the commands `adopt`,
+`locate` and `register`. Not here: a Delta table as a source of deliveries (`intake.source_log`).
+Guide: tables-of-others.
 """
 
 from backfill_assets.kernel.core.rooms import Command, Room
