@@ -52,6 +52,7 @@ def test_no_text_tells_to_call_what_dagster_calls_superseded() -> None:
     } == {}
 
 
+@pytest.mark.whole_house
 @pytest.mark.parametrize(
     "block", _blocks("toml"), ids=lambda block: block.split("\n")[0].strip("[]")
 )
