@@ -16,13 +16,13 @@ from backfill_assets_tests.sources import CAN_BE_LEFT_OUT, CHECKOUT, PACKAGE, TE
 KERNEL = f"{PACKAGE}.kernel"
 FRAME = "cli"
 MOST_KERNEL_NAMES = 477  # that rooms import
-MOST_BETWEEN_ROOMS = 370  # pairs of modules
+MOST_BETWEEN_ROOMS = 355  # pairs of modules
 MOST_MUTUAL_PAIRS = 0  # of rooms that import each other
 # By contract about rooms: those that it lets off.
 FREE: Mapping[str, frozenset[str]] = {
     "kernel": frozenset(),
     "transforms": frozenset(),
-    "dagster": frozenset({"cli", "dagster"}),
+    "dagster": frozenset({"assets", "cli", "dagster"}),
     "engines": frozenset(
         {"assets", "buckets", "cli", "dagster", "engines", "foreign", "intake", "learn", "pipeline"}
     ),

@@ -1,7 +1,7 @@
 """Delta tables of others: external ones that a lake only observes, adopted ones that it writes from
 now on.
 
-Uses the kernel, `assets`, with which it goes, `engines` and `pipeline`. Adds the commands `adopt`,
+Uses the kernel, `assets`, with which it goes, `engines`, `pipeline`, `reading`. Adds `adopt`,
 `locate` and `register`. Not here: a Delta table as a source of deliveries (`intake.source_log`).
 Guide: tables-of-others.
 """

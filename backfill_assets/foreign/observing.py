@@ -45,11 +45,7 @@ from backfill_assets.kernel.core.days import ONE_DAY
 from backfill_assets.kernel.core.errors import BackfillError
 from backfill_assets.kernel.core.ownership import BY, whoami
 from backfill_assets.kernel.core.profiles import DayProfile
-from backfill_assets.kernel.core.readings import (
-    column_sets_read,
-    earlier_column_sets,
-    has_same_rows,
-)
+from backfill_assets.kernel.core.readings import column_sets_read
 from backfill_assets.kernel.core.receipts import DayEntry, Receipt
 from backfill_assets.kernel.log.log import FileChange, commit_versions, file_changes
 from backfill_assets.kernel.log.log_bounds import data_fault
@@ -62,6 +58,7 @@ from backfill_assets.kernel.tables.home import Lake
 from backfill_assets.kernel.tables.store import ensure_table
 from backfill_assets.kernel.tables.versions import record_versions
 from backfill_assets.kernel.write.audit import audit_files
+from backfill_assets.reading.fitness import earlier_column_sets, has_same_rows
 
 OBSERVE_REASON = "observe"
 # The tag of a receipt: version, table id, folder and first day of what was read.

@@ -21,7 +21,7 @@ from backfill_assets.kernel.core.days import (
 from backfill_assets.kernel.core.digests import input_days_of
 from backfill_assets.kernel.core.errors import BackfillError
 from backfill_assets.kernel.core.profiles import DayProfile
-from backfill_assets.kernel.core.readings import earlier_column_sets, has_same_rows, lacking_columns
+from backfill_assets.kernel.core.readings import contract_columns, lacking_columns, set_name
 from backfill_assets.kernel.core.receipts import Built, DayEntry
 from backfill_assets.kernel.core.states import State, States
 from backfill_assets.kernel.core.view import LakeView, TableView
@@ -192,6 +192,32 @@ def _days_rewritten_by_others(
         for day, entry in of_others.items()
         if has_same_rows(contract, entry, found.get(day, DayProfile()))
     }
+
+
+def earlier_column_sets(
+    contract: Contract, entries: Iterable[DayEntry]
+) -> dict[str, tuple[str, ...]]:
+    """By their names the sets of columns, fewer than the contract's, that these entries are of."""
+    found = {tuple(entry.columns or ()) for entry in entries}
+    return {
+        set_name(columns): columns for columns in found if {*columns} < {*contract.column_names}
+    }
+
+
+def has_same_rows(contract: Contract, before: DayEntry, profile: DayProfile) -> bool:
+    """Whether a day has the rows that its entry names, by a profile with the parts that
+    `earlier_column_sets` names: a column that came since is NULL in all of them."""
+    columns, earlier = contract_columns(contract), before.columns
+    if earlier is None or earlier == columns or not profile.rows:
+        return before.content == profile.content
+    still_there = {c: kind for c, kind in columns.items() if c in earlier}
+    if still_there != earlier:
+        return False
+    fingerprint = profile.parts.get(set_name(tuple(earlier)))
+    if (before.rows, before.fingerprint) != (profile.rows, fingerprint):
+        return False
+    added = columns.keys() - earlier.keys()
+    return all(profile.nulls.get(column) == profile.rows for column in added)
 
 
 def input_days(states: States, wanted: Input, day: date) -> list[date]:

@@ -23,7 +23,6 @@ from typing import Any
 from backfill_assets.kernel.core.contracts import Column, Contract, Input, InputKind, has_input_kind
 from backfill_assets.kernel.core.keys import parse_keys
 from backfill_assets.kernel.core.payload import MACHINERY
-from backfill_assets.kernel.core.profiles import DayProfile
 from backfill_assets.kernel.core.receipts import Columns, DayEntry, shared_mapping
 from backfill_assets.kernel.core.view import LakeView, Source
 
@@ -286,29 +285,3 @@ def with_keys_of(parameters: Parameters, made: Parameters) -> Parameters:
         return parameters
     inputs = [replace(i, keys=keys.get((i.table, i.kind), i.keys)) for i in parameters.inputs]
     return replace(parameters, inputs=tuple(inputs))
-
-
-def earlier_column_sets(
-    contract: Contract, entries: Iterable[DayEntry]
-) -> dict[str, tuple[str, ...]]:
-    """By their names the sets of columns, fewer than the contract's, that these entries are of."""
-    found = {tuple(entry.columns or ()) for entry in entries}
-    return {
-        set_name(columns): columns for columns in found if {*columns} < {*contract.column_names}
-    }
-
-
-def has_same_rows(contract: Contract, before: DayEntry, profile: DayProfile) -> bool:
-    """Whether a day has the rows that its entry names, by a profile with the parts that
-    `earlier_column_sets` names: a column that came since is NULL in all of them."""
-    columns, earlier = contract_columns(contract), before.columns
-    if earlier is None or earlier == columns or not profile.rows:
-        return before.content == profile.content
-    still_there = {c: kind for c, kind in columns.items() if c in earlier}
-    if still_there != earlier:
-        return False
-    fingerprint = profile.parts.get(set_name(tuple(earlier)))
-    if (before.rows, before.fingerprint) != (profile.rows, fingerprint):
-        return False
-    added = columns.keys() - earlier.keys()
-    return all(profile.nulls.get(column) == profile.rows for column in added)
