@@ -14,7 +14,8 @@ from backfill_assets.intake.ledger import FILES
 from backfill_assets.kernel.core.days import ONE_DAY, DayRange, some_days
 from backfill_assets.kernel.core.plans import Work
 from backfill_assets.kernel.write.known import KnownStates
-from backfill_assets.kernel.write.model import Table, pipeline_of
+from backfill_assets.kernel.write.model import Table
+from backfill_assets.pipeline.lake_pipeline import pipeline_of
 from backfill_assets.pipeline.tables import tables
 from backfill_assets_tests.builders import receipt, write_rows
 from backfill_assets_tests.cli.typed import read, run
