@@ -15,7 +15,9 @@ ROOM = Room(
             "cli.catch_up:replay_late", "Load", "Let rows that came too late count."
         ),
         "server": Command("cli.server:server", "Keep", "Start or stop the lake's server."),
-        "production": Command("cli.server:production", "Keep", "A dagster.yaml for servers."),
+        "production": Command(
+            "cli.production:production", "Keep", "Dagster's settings and units for servers."
+        ),
         "ui": Command("cli.server:ui", "Keep", "Dagster's pages, for you alone."),
     },
 )

@@ -1,10 +1,11 @@
-"""`backfill-assets server`, `production` and `ui`: the server of the lake's engine, Dagster's
-settings for servers, and Dagster's pages for this user alone.
+"""`backfill-assets server` and `ui`: the server of the lake's engine, and Dagster's pages for this
+user alone.
 
 The pages are on the loopback, to which every user can connect: a secret in the address keeps others
 out, new at every start and in no file, cookie, environment or list of processes. Not here: the
 engine's server (`engines.server`), which commands start by themselves, Dagster's home of a lake
-(`dagster_home`) and workspace (`dagster.adapter.dagster_private`).
+(`dagster_home`), its settings for servers (`production`) and workspace
+(`dagster.adapter.dagster_private`).
 """
 
 import contextlib
@@ -42,16 +43,6 @@ from backfill_assets.kernel.tables.home import Lake
 
 if TYPE_CHECKING:
     import dagster as dg
-
-SETTINGS_TITLE = (
-    "# Dagster's settings for the code server, the web server and the daemon: "
-    "$DAGSTER_HOME/dagster.yaml."
-)
-POSTGRES_SETTINGS = """# By psycopg2, of dagster-postgres: postgresql+psycopg2://USER@HOST/DATABASE.
-# The password is in ~/.pgpass.
-storage:
-  postgres:
-    postgres_url: { env: DAGSTER_POSTGRES_URL }"""
 
 
 @click.group()
@@ -105,26 +96,6 @@ def _answer_status(lake: Path) -> None:
         write_answer({"running": False}, ["not running; it starts at the first use"])
     else:
         write_answer({"running": True, **vars(running)}, [f"{running}, {running.version}"])
-
-
-@click.command()
-@click.option(
-    "--postgres", is_flag=True, help="Dagster's storage in PostgreSQL, at $DAGSTER_POSTGRES_URL."
-)
-@lake_option
-def production(postgres: bool) -> None:
-    """Print a dagster.yaml for a code server, a web server and a daemon that run apart.
-
-    Put it into the folder that DAGSTER_HOME names for all three. Without --postgres the storage is
-    SQLite in that folder, for processes of one machine. See `backfill-assets guide servers`.
-    """
-    from backfill_assets.cli.dagster_home import SETTINGS_OF_A_LAKE
-
-    # The paragraphs of the settings of one lake: a title, the storage, and what is alike here.
-    _, storage, *others = SETTINGS_OF_A_LAKE.read_text(encoding="utf-8").split("\n\n")
-    if postgres:
-        storage = POSTGRES_SETTINGS
-    click.echo("\n\n".join([SETTINGS_TITLE, storage, *others]), nl=False)
 
 
 HOME_VARIABLE = "DAGSTER_HOME"
