@@ -1,5 +1,5 @@
 """Reading a lake without a JVM: `open_lake`, SQL over its tables, the tables `system.*`, the
-account of all rows.
+account of all rows, and what would follow from a rebuild.
 
 Uses the kernel. Adds the commands `sql` and `attach`. Not here: any write. Guide: as-others-write.
 A name is imported at its first use.
