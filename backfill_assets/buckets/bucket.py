@@ -21,7 +21,7 @@ from backfill_assets.buckets.store_errors import refuse_lost_request
 from backfill_assets.kernel.core.errors import BackfillError
 from backfill_assets.kernel.place.lease_watch import shown_lately
 from backfill_assets.kernel.place.port import LOCK_SECONDS, OddKeys, Place, Token
-from backfill_assets.kernel.place.schemes import takes_addresses
+from backfill_assets.kernel.place.schemes import THEIRS_FOLDER, takes_addresses
 
 AT_ONCE = 8  # files that are sent
 NO_TOKEN = Token((), 0, 0.0)  # of an object that no verb reaches
@@ -52,6 +52,11 @@ class Bucket(Place):
     def is_store(self) -> bool:
         """Whether files are objects that nobody can write into."""
         return True
+
+    @property
+    def may_be_of_others(self) -> bool:
+        """Whether a lake named its address, as of a table that it adopted."""
+        return Path(self.machine).name == THEIRS_FOLDER
 
     def __str__(self) -> str:
         return self.uri()

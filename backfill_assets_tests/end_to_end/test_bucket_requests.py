@@ -8,7 +8,9 @@ a late batch, a look, a tick with nothing to do. Does not live here: what they d
 
 from collections import Counter
 from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 from functools import partial
+from itertools import repeat
 from pathlib import Path
 
 import dagster as dg
@@ -21,7 +23,10 @@ from backfill_assets.intake.landed_days import append_events, landed_by_day
 from backfill_assets.kernel.core.clock import utc_now
 from backfill_assets.kernel.core.days import ONE_DAY, DayRange
 from backfill_assets.kernel.core.receipts import DayEntry, Provenance
+from backfill_assets.kernel.core.states import State
 from backfill_assets.kernel.log.log_state import KEEP_EVERY
+from backfill_assets.kernel.place.choice import place_at
+from backfill_assets.kernel.place.folder import Folder
 from backfill_assets.kernel.tables.home import open_lake
 from backfill_assets.kernel.write.audit import audit_files
 from backfill_assets.kernel.write.replace import Write, replace_days
@@ -29,6 +34,7 @@ from backfill_assets.pipeline.chosen import chosen_pipeline
 from backfill_assets.pipeline.tables import tables
 from backfill_assets.reports.status import lake_status
 from backfill_assets.upkeep.doctor import VerifyRequest, verify_tables
+from backfill_assets_tests.benchmarks.long_logs import lake_of
 from backfill_assets_tests.builders import STAGING, day
 from backfill_assets_tests.end_to_end.test_bucket_lake import (
     LATE,
@@ -72,6 +78,29 @@ def test_one_write_asks_no_more_than_its_budget_however_long_the_log_is(
     lake.store.view("staging", "event_date")
     again = counted(moto_server, lambda: lake.store.view("staging", "event_date"))
     assert again == {"LIST": 1}, "one listing says that nothing is new"
+
+
+@pytest.mark.slow
+def test_a_machine_that_knows_nothing_asks_the_same_however_long_the_logs_are(
+    moto_server: StoreServer, bucket_address: str, tmp_path: Path
+) -> None:
+    asked = dict[int, Counter[str]]()
+    for commits in (100, 1_100):
+        address, folder = f"{bucket_address}/{commits}", tmp_path / str(commits)
+        lake_of(folder, 3, 5, commits)
+        here, there = Folder(str(folder)), place_at(machine(address, tmp_path / "writer"))
+        with ThreadPoolExecutor(8) as pool:
+            list(pool.map(there.copy, here.below(), repeat(here), here.below()))
+
+        def look(address: str = address) -> None:
+            lake = open_lake(machine(address, tmp_path / "reader"))
+            found = lake_status(lake, chosen_pipeline(lake))
+            assert (found.unread, found.wrong) == ({}, ())
+            assert found.totals()["t000_00"] == {State.FRESH: 5}
+
+        asked[commits] = counted(moto_server, look)
+    assert asked[100] == asked[1_100], "of a long log only its end is listed"
+    assert asked[100].total() <= 270, asked
 
 
 def test_what_landed_is_known_by_no_more_requests_however_much_landed(

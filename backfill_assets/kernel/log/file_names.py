@@ -85,6 +85,8 @@ def _fault_in(place: Place, name: str) -> str:
 def is_adopted_there(table: Place) -> bool:
     """Whether others made the table's own folder: then no name in its log is one that the lake
     wrote to lead away."""
+    if not table.may_be_of_others:
+        return False
     if table.is_store:
         return _is_listed_once(table)
     return _has_adoption_mark(table)

@@ -4,6 +4,10 @@ an opened table.
 Not here: values that are folded from commits, and logs in a folder, which are looked at file by
 file (`log_state`). A commit in a store never changes, so that each is read once; a log that took
 the place of another is noticed by the token of its newest known commit.
+
+A process that knows nothing of a log lists it from the newest kept state on (`state_files`). The
+names of states are a hint: one whose commit is not there is passed over, and without any the log is
+listed whole. Which commits there are, the listing decides.
 """
 
 import hashlib
@@ -24,6 +28,7 @@ from backfill_assets.kernel.log.log import (
     unbroken_versions,
     versions_in,
 )
+from backfill_assets.kernel.log.state_files import kept_versions
 from backfill_assets.kernel.place.port import Gone, Place, Token
 
 if TYPE_CHECKING:
@@ -37,6 +42,9 @@ class _KnownLog:
     """What is known of one log."""
 
     names: dict[str, Token] = field(default_factory=dict)  # in the log, as of the last listing
+    since: int = NO_VERSION  # the version from which on names are known; `NO_VERSION`: all are
+    # The versions of kept states, if the first look at the log was the last one.
+    kept: list[int] | None = None
     # The newest commit that was read, with the digest of its bytes.
     newest: tuple[Commit, str] | None = None
     opened: "DeltaTable | None" = None  # at the newest version that was opened
@@ -61,16 +69,35 @@ class ListedLogs:
         """The newest version (`NO_VERSION`: there is no table), by one listing from the newest
         known commit on."""
         known = self._known_log(table)
+        if not exists_at(known.head):
+            return self._first_look(table)
+        known.kept = None
         found = _listed_names(table, known.head)
         name = _name_in_log(known.head)
-        is_another_log = exists_at(known.head) and found.get(name) != known.names[name]
+        is_another_log = found.get(name) != known.names[name]
         if is_another_log:
             self._known.pop(table, None)
-            known = self._known_log(table)
-            found = _listed_names(table, NO_VERSION)
+            return self._first_look(table)
         known.names |= found
-        known.head = max(versions_in(found, 0), default=NO_VERSION)
+        known.head = max(versions_in(found, 0))
         return known.head
+
+    def _first_look(self, table: Place) -> int:
+        """As `head`, of a log of which nothing is known: by a listing from the newest kept state on
+        whose commit is there, else by a whole one."""
+        known = self._known_log(table)
+        known.kept = kept_versions(table)
+        for version in reversed(known.kept):
+            found = _listed_names(table, version)
+            if _name_in_log(version) in found:
+                return _learn_names(known, found, version)
+        return _learn_names(known, _listed_names(table, NO_VERSION), NO_VERSION)
+
+    def kept_versions(self, table: Place) -> list[int]:
+        """The versions whose state is kept: right after the first look at the log as that saw them,
+        else by a listing."""
+        kept = self._known_log(table).kept
+        return kept_versions(table) if kept is None else kept
 
     def known_head(self, table: Place) -> int:
         """The newest version that this process has listed or read; else by a listing."""
@@ -94,7 +121,10 @@ class ListedLogs:
         `log.read_commits` does."""
         if self._known_log(table).head < last:
             self.head(table)
-        for version in unbroken_versions(table, self._known_log(table).names, after):
+        known = self._known_log(table)
+        if after + 1 < known.since:
+            _learn_names(known, _listed_names(table, NO_VERSION), NO_VERSION)
+        for version in unbroken_versions(table, known.names, after, known.since):
             if version <= last:
                 yield self.read(table, version)[0]
 
@@ -167,6 +197,14 @@ def commit_with_digest(table: Place, version: int) -> tuple[Commit, str]:
 
 def _name_in_log(version: int) -> str:
     return commit_name(version).removeprefix(f"{LOG}/")
+
+
+def _learn_names(known: _KnownLog, names: dict[str, Token], since: int) -> int:
+    """Take what a listing from a version on (`NO_VERSION`: a whole one) gave for all that is known
+    of the names in a log; gives the newest version."""
+    known.names, known.since = names, since
+    known.head = max(versions_in(names, 0), default=NO_VERSION)
+    return known.head
 
 
 def _listed_names(table: Place, first: int) -> dict[str, Token]:

@@ -77,7 +77,7 @@ class LiveFile:
 
 def first_version_of(table: Place) -> int:
     """The version with which the lake's history of a table begins: 0 unless it was adopted."""
-    return first_version(table.names(LOG))
+    return first_version(table.names(LOG)) if table.may_be_of_others else 0
 
 
 def commit_versions(table: Place, *, whole: bool = False) -> list[int]:
@@ -113,10 +113,12 @@ def read_commits(table: Place, after: int = -1) -> Iterator[Commit]:
         yield read_commit(table, version)
 
 
-def unbroken_versions(table: Place, names: Collection[str], after: int) -> list[int]:
+def unbroken_versions(
+    table: Place, names: Collection[str], after: int, since: int = 0
+) -> list[int]:
     """The versions greater than `after` among the names in a log, ascending; raises as
-    `read_commits` does."""
-    first = first_version(names)
+    `read_commits` does. `since`: the names are those of the log from that version on alone."""
+    first = max(first_version(names), since)
     present = versions_in(names, first)
     for expected, version in enumerate(present, first):
         if version != expected:

@@ -193,7 +193,8 @@ class LogCache:
         is_near = before is not None and last - start.version < KEEP_EVERY
         if is_near or last < KEEP_EVERY - 1:
             return start
-        kept = newest_state(table, day_column, start.version, last)
+        kept_versions = self._in_stores.kept_versions(table) if table.is_store else None
+        kept = newest_state(table, day_column, start.version, last, kept_versions)
         if kept is None:
             return start
         self._states[table, day_column] = kept.version

@@ -10,7 +10,7 @@ import gzip
 import json
 import re
 import zlib
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from dataclasses import fields
 from datetime import date, datetime
@@ -51,10 +51,15 @@ def kept_versions(table: Place) -> list[int]:
     return sorted(int(found[1]) for found in names if found)
 
 
-def newest_state(table: Place, day_column: str, after: int, last: int) -> TableView | None:
+def newest_state(
+    table: Place, day_column: str, after: int, last: int, kept: Sequence[int] | None = None
+) -> TableView | None:
     """The newest kept state at a version greater than `after` and not greater than `last`; None
-    without one that fits the log."""
-    for version in reversed([v for v in kept_versions(table) if after < v <= last]):
+    without one that fits the log. `kept`: the versions whose state is kept (None: they are
+    listed)."""
+    if kept is None:
+        kept = kept_versions(table)
+    for version in reversed([v for v in kept if after < v <= last]):
         try:
             return _state_of(_fitting_content(table, day_column, version))
         except UNREADABLE:

@@ -159,6 +159,12 @@ class Place(Protocol):
         """Whether files are objects: nobody can write into one, so that naming it keeps its content
         until it goes."""
 
+    @property
+    def may_be_of_others(self) -> bool:
+        """Whether others may have made what lies here: of a folder, which a link can stand for, its
+        files alone tell; in a store a lake names the address."""
+        return True
+
     def at(self, name: str) -> Self:
         """The place below this one; it need not exist."""
 
@@ -308,12 +314,10 @@ class Place(Protocol):
         folder = os.path.commonprefix(names).rpartition("/")[0]  # noqa: RUF071  # an address keeps both its slashes
         if len(names) <= FEW or not self.at(folder).is_store:
             return {name: self.size(name) for name in names}
-        tokens = self.at(folder).tokens()
-        sizes = dict[str, int | None]()
-        for name in names:
-            token = tokens.get(name.removeprefix(f"{folder}/"))
-            sizes[name] = None if token is None else token.size
-        return sizes
+        below = {name: name.removeprefix(f"{folder}/") for name in names}
+        # Without its last sign it lets the first name in; a log, which sorts before, is left out.
+        tokens = self.at(folder).tokens(after=min(below.values())[:-1])
+        return {name: token.size if (token := tokens.get(below[name])) else None for name in names}
 
     def read(self, name: str) -> bytes:
         """The bytes of a small file; raises Gone."""

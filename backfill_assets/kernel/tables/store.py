@@ -101,7 +101,8 @@ class TableStore:
     def newest_commits(self, table: str) -> Iterator[Commit]:
         """The commits of a table, newest first, each read when it is wanted."""
         place = self.lake.table_place(table)
-        return (log.read_commit(place, v) for v in reversed(log.commit_versions(place)))
+        versions = range(LOGS.head(place), log.first_version_of(place) - 1, -1)
+        return (log.read_commit(place, version) for version in versions)
 
     def kept(self, table: str, name: str, read: Callable[[], T], version: int | None = None) -> T:
         """The result of `read`; the same object again while the commits up to `version` (None: all)
