@@ -84,14 +84,20 @@ class ListedLogs:
 
     def _first_look(self, table: Place) -> int:
         """As `head`, of a log of which nothing is known: by a listing from the newest kept state on
-        whose commit is there, else by a whole one."""
+        whose commit is there, else by a whole one. A log that was not there before is listed
+        whole."""
         known = self._known_log(table)
-        known.kept = kept_versions(table)
-        for version in reversed(known.kept):
+        was_absent = known.kept is not None
+        kept = [] if was_absent else kept_versions(table)
+        known.kept = kept
+        for version in reversed(kept):
             found = _listed_names(table, version)
             if _name_in_log(version) in found:
                 return _learn_names(known, found, version)
-        return _learn_names(known, _listed_names(table, NO_VERSION), NO_VERSION)
+        head = _learn_names(known, _listed_names(table, NO_VERSION), NO_VERSION)
+        if was_absent and exists_at(head):
+            known.kept = None  # states may have been kept since
+        return head
 
     def kept_versions(self, table: Place) -> list[int]:
         """The versions whose state is kept: right after the first look at the log as that saw them,
