@@ -202,20 +202,20 @@ def snapshot(world: World, chance: Random) -> None:
 
 
 ACTS: dict[str, tuple[Act, int]] = {  # and how often it is drawn
-    "tick": (tick, 4),
-    "late file": (late_file, 4),
-    "reader": (reader, 2),
-    "rollback": (rollback, 2),
-    "release": (release, 1),
+    "tick": (tick, 1),
+    "late file": (late_file, 1),
+    "reader": (reader, 4),
+    "rollback": (rollback, 3),
+    "release": (release, 2),
     "sweep": (sweep, 1),
-    "plan": (plan, 3),
+    "plan": (plan, 2),
     "plan goes on": (go_on, 1),
-    "plan is undone": (undo_plan, 2),
-    "publish": (publish, 1),
+    "plan is undone": (undo_plan, 3),
+    "publish": (publish, 2),
     "maintain": (maintain, 1),
     "snapshot": (snapshot, 1),
 }
-MOST_KINDS = 4  # of commands in a story
+MOST_KINDS = 2  # of commands in a story, besides those of late data
 MACHINES = ("one", "two")
 
 
@@ -223,10 +223,11 @@ def drawn_actors(seed: int) -> list[Actor]:
     """Who takes part in the story of a seed."""
     chance = Random(f"actors {seed}")
     often = [name for name, (_, weight) in ACTS.items() for _ in range(weight)]
-    # Few kinds of commands in a story meet each other more often than all of them.
-    often = [chance.choice(often) for _ in range(chance.randint(1, MOST_KINDS))]
+    # Late data, and few other kinds of commands, which meet each other more often than all of them.
+    others = [chance.choice(often) for _ in range(chance.randint(1, MOST_KINDS))]
+    often = ["late file", "late file", "tick", *others, *others]
     found = []
-    for _ in range(chance.randint(2, 6)):
+    for _ in range(chance.randint(3, 6)):
         after = chance.choice((0.0, 0.0, 0.5, 2.0, 20.0, 90.0))
         found.append(
             Actor(chance.choice(often), chance.choice(MACHINES), after, chance.randrange(1000))

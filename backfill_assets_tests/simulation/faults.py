@@ -4,10 +4,12 @@ Here: drawing a fault for a request, and what it does. Not here: the requests (`
 drawn while they are `on`; afterwards everything answers, and who died stays dead.
 """
 
+import errno
+import os
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
-from typing import TypeVar
+from typing import Any, TypeVar
 
 from obstore import exceptions as of
 
@@ -26,8 +28,10 @@ PAUSED = "the process is paused"
 KILLED = "the process is killed"
 MACHINE_LOST = "the machine is lost"
 CLOCK = "the machine's clock steps"
-KINDS = (LOST, LATER, BUSY, MEETS, SLOW, PAUSED, KILLED, MACHINE_LOST, CLOCK)
+DISK = "the disk of this machine is full"
+OLD = "an old listing"
 NEVER = "never"
+KINDS = (LOST, LATER, BUSY, MEETS, SLOW, PAUSED, KILLED, MACHINE_LOST, CLOCK, DISK, OLD)
 
 
 @dataclass
@@ -39,6 +43,7 @@ class Faults:
     kinds: tuple[str, ...] = ()
     is_on: bool = True
     met: "Counter[str]" = field(default_factory=Counter)
+    _listed: dict[str, Any] = field(default_factory=dict)
     losable: tuple[Machine, ...] = ()  # machines that may be lost
 
     def meet(self, kind: str, key: str, effect: Callable[[], T]) -> T:
@@ -57,10 +62,22 @@ class Faults:
             raise of.GenericError(
                 f"{key}: status code: 409 <Code>ConditionalRequestConflict</Code>"
             )
+        if fault == OLD and kind == "list":
+            return self._old_listing(key, effect)
         done = effect()
+        if fault == DISK and hasattr(done, "stream"):
+            done.stream = _full_disk
+        if fault in (DISK, OLD):
+            return done
         if fault == LOST:
             raise of.GenericError(f"{key}: operation timed out")
         return self._repeated(kind, done, effect)
+
+    def _old_listing(self, key: str, effect: Callable[[], T]) -> T:
+        """What was listed when this was last met, perhaps by another process."""
+        before, self._listed[key] = self._listed.get(key), effect()
+        found: T = self._listed[key] if before is None else before
+        return found
 
     def _drawn(self) -> str:
         return (NEVER, *self.kinds)[self.scheduler.choices.draw(len(self.kinds) + 1, self.share)]
@@ -91,3 +108,9 @@ class Faults:
             return effect()
         except (of.AlreadyExistsError, of.PreconditionError) as error:
             raise type(error)(f"{error} after 1 retries") from None
+
+
+def _full_disk(_size: int) -> Iterator[bytes]:
+    """The blocks of an object that is fetched to a disk that is full."""
+    yield b""
+    raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))

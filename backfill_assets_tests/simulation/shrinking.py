@@ -12,15 +12,17 @@ from backfill_assets_tests.simulation.story import Beginning, Played, play
 MOST_TRIES = 150
 
 
-def shrunk(beginning: Beginning, failed: Played, planted: str = "") -> Played:
-    """The smallest story found that fails, too."""
-    tries, best, goes_on = 0, failed, True
+def shrunk(
+    beginning: Beginning, failed: Played, planted: str = "", tries: int = MOST_TRIES
+) -> Played:
+    """The smallest story found that fails, too, by at most so many `tries`."""
+    left, best, goes_on = tries, failed, True
     while goes_on:
         goes_on = False
         for actors, choices in _smaller(best):
-            tries += 1
-            if tries > MOST_TRIES:
+            if not left:
                 return best
+            left -= 1
             again = play(beginning, best.seed, actors, choices, planted)
             if again.wrong:
                 best, goes_on = again, True

@@ -52,7 +52,7 @@ class Played:
 
 @dataclass(frozen=True)
 class Beginning:
-    """A loaded lake, as the objects of its store."""
+    """A lake that was loaded twice, as the objects of its store."""
 
     folder: Path
 
@@ -63,9 +63,10 @@ class Beginning:
         with tempfile.TemporaryDirectory() as folder:
             with _world(Path(folder), 0, Choices(0, ())) as world:
                 world.begin()
-                _go(world, "maker", partial(ACTS["tick"][0], world, Random(0)))
-                for thread in world.scheduler.threads:
-                    judge_process(thread)
+                for times in range(2):
+                    world.landed = {n: {n: 1 + times} for n in world.landed}
+                    maker = _go(world, "maker", partial(ACTS["tick"][0], world, Random(0)))
+                    judge_process(maker)
             yield cls(Path(folder) / "store")
 
 

@@ -11,6 +11,7 @@ import sys
 import pytest
 
 from backfill_assets_tests.processes import CHECKOUT
+from backfill_assets_tests.simulation.shrinking import shrunk
 from backfill_assets_tests.simulation.story import Beginning, play
 
 SECONDS = 40  # of stories in a run of all tests
@@ -35,3 +36,15 @@ def test_a_seed_tells_the_same_story_twice() -> None:
     assert one.digest == other.digest
     assert one.choices == other.choices
     assert len(one.trace) > 100
+
+
+@pytest.mark.slow
+def test_a_fault_that_was_planted_is_found_and_its_story_is_made_smaller() -> None:
+    name = "receipts without versions"
+    with Beginning.made() as beginning:
+        played = (play(beginning, seed, planted=name) for seed in range(20))
+        found = next(story for story in played if story.wrong)
+        smaller = shrunk(beginning, found, name, tries=12)
+    assert "does not say from which" in found.wrong
+    assert smaller.wrong
+    assert len(smaller.actors) <= len(found.actors)

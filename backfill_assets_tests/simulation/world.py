@@ -67,7 +67,7 @@ class World:
     store: Store
     folder: Path  # of machines
     landed: dict[int, dict[int, int]] = field(
-        default_factory=lambda: {n: {n: 1} for n in range(DAYS)}
+        default_factory=lambda: {n: {n: 2} for n in range(DAYS)}
     )
     code: int = 0  # the version that is installed everywhere
     readings: list[Reading] = field(default_factory=list)
