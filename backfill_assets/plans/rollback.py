@@ -1,10 +1,8 @@
 """Rollback of a plan, a chunk of it, or days of a table: which days go to which versions by
 receipts; and release.
 
-Elsewhere: files and commits (`kernel.tables.restore`), words in receipts (`kernel.core.plans`),
-days that become stale (`reading.downstream`).
-Elsewhere: files and commits (`plans.restore`), words in receipts (`kernel.core.plans`),
-days that become stale (`kernel.core.downstream`).
+Elsewhere: files and commits (`plans.restore`), words in receipts (`kernel.core.plans`), days that
+become stale (`reading.downstream`).
 """
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
