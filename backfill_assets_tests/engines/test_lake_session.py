@@ -2,6 +2,7 @@
 before it is asked. Not here: engines (`engines.test_session`), and reading tables
 (`test_store`)."""
 
+import errno
 from dataclasses import replace
 from datetime import UTC, date, datetime
 from typing import Any, cast
@@ -10,9 +11,14 @@ from unittest.mock import Mock
 import pyarrow as pa
 import pytest
 
-from backfill_assets.engines.lake_session import LakeSession, small_frame, unpersist_frame
+from backfill_assets.engines.lake_session import (
+    LakeSession,
+    explaining_losses,
+    small_frame,
+    unpersist_frame,
+)
 from backfill_assets.engines.server import server_status
-from backfill_assets.kernel.core.errors import EngineLost
+from backfill_assets.kernel.core.errors import BackfillError, EngineLost
 from backfill_assets.kernel.tables.home import Lake
 from backfill_assets.kernel.tables.sections import SparkSettings
 from backfill_assets.kernel.tables.settings import AccessSettings
@@ -55,6 +61,16 @@ def test_a_few_rows_keep_their_types_and_no_rows_at_all_have_them_too() -> None:
             "timestamp[us, tz=UTC]",
         ]
         assert [tuple(r.values()) for r in made.to_pylist()] == rows
+
+
+def test_only_a_loss_of_the_engine_is_told_anew_and_any_other_error_stays_itself() -> None:
+    for error in (ValueError("of the caller"), LOST):
+        with pytest.raises(type(error)) as raised, explaining_losses():
+            raise error
+        assert raised.value is error
+    with pytest.raises(BackfillError, match="space") as told, explaining_losses():
+        raise OSError(errno.ENOSPC, "No space left on device")
+    assert isinstance(told.value.__cause__, OSError)
 
 
 def test_freeing_leaves_a_dead_engine_alone_and_hides_no_other_error() -> None:

@@ -107,6 +107,7 @@ def test_replaced_files_go_after_the_days_of_retention_and_no_state_or_row_chang
     rows = audit_table(made.lake, made.contract("staging"))
     with set_to(LATER):
         assert replaced(find_upkeep(made.lake, made.pipeline)) == {"staging": 2, "features": 2}
+        assert replaced(find_upkeep(made.lake, made.pipeline, ["staging"])) == {"staging": 2}
         done = maintain_tables(made.lake, made.pipeline)
         assert done.done
         assert replaced(done) == {"staging": 2, "features": 2}
