@@ -133,6 +133,7 @@ def lease_class(scheduler: Scheduler) -> type[leases.Lease]:
 
     @dataclass
     class StoryLease(leases.Lease):
+        _seen: float = field(default_factory=lambda: scheduler.now)
         _ended: Any = field(default_factory=lambda: Event(scheduler))
         _one: Any = field(default_factory=lambda: Lock(scheduler))
 
