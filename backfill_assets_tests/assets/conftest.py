@@ -1,11 +1,14 @@
 """Fixtures of tests of assets of a project: a folder for a lake, and deliveries.
-Here: what every test of this room asks for. Not here: assets (`projects.py`)."""
+Here: what every test of this room asks for. Not here: assets (`projects.py`), which import Dagster,
+as the quick tests of this room do not."""
 
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import pytest
 
-from backfill_assets_tests.assets.projects import Deliveries
+if TYPE_CHECKING:
+    from backfill_assets_tests.assets.projects import Deliveries
 
 
 @pytest.fixture
@@ -14,5 +17,7 @@ def lake(tmp_path: Path) -> Path:
 
 
 @pytest.fixture
-def deliveries() -> Deliveries:
+def deliveries() -> "Deliveries":
+    from backfill_assets_tests.assets.projects import Deliveries
+
     return Deliveries()

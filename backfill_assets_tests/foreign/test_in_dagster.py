@@ -1,6 +1,6 @@
 """Tables that others write, as assets that a project's daily assets read.
 
-Tested here: `assets.inputs` and the IO manager over it, by runs in this process. Not tested here:
+Tested here: `foreign.in_dagster` and the IO manager over it, by runs in this process. Not tested here:
 which days a look finds (`foreign/test_observing.py`), and conditions in a daemon (`test_stale.py`).
 """
 
@@ -33,6 +33,11 @@ def orders(*rows_: tuple[date, str, int]) -> pa.Table:
     return pa.table(
         {"order_date": pa.array(days, pa.date32()), "id": list(ids), "amount": list(amounts)}
     )
+
+
+@pytest.fixture
+def lake(tmp_path: Path) -> Path:
+    return tmp_path / "lake"
 
 
 @pytest.fixture
