@@ -123,7 +123,7 @@ DECIDES_NO_ROW = {
     "kernel.write.session",
 }
 PINNED = {
-    "raw 1": "7f26404cf4225b145d5b3b637e74a4b4",
+    "raw 1": "0c7c9d6cf17698289686a8f14b6004da",
     "staging 2": "5ba6cbecd3b2517e9788b2cdd61baace",
     "staging of a table 1": "66eba71cf1686f07727a96e02090a3ef",
     "features 1": "367237eb257d0040e5e3659003b292f5",

@@ -236,13 +236,11 @@ class _RangedObject(io.RawIOBase):
         content: bytes = b"",
         known: int | None = None,
     ) -> None:
-        self._objects, self._key, self._size, self._e_tag = (
-            objects,
-            key,
-            meta["size"],
-            meta["e_tag"] or "",
-        )
-        self._content, self._known, self._at = content, self._size if known is None else known, 0
+        self._objects, self._key = objects, key
+        self._size, self._e_tag = meta["size"], meta["e_tag"] or ""
+        # The bytes that are here already, from the place `known` on; without any it is the end.
+        self._content, self._known = content, self._size if known is None else known
+        self._at = 0  # the place of the next read
 
     def readable(self) -> bool:
         return True

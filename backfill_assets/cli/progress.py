@@ -119,8 +119,8 @@ class ProgressLines:
 
     def __init__(self, days: DayRange) -> None:
         self.days = days
-        self._live: Any = None
-        self._out: TextIO | None = None
+        self._live: Any = None  # rich's progress; None where stderr is no terminal
+        self._out: TextIO | None = None  # this process's own stderr, while the block runs
 
     def __enter__(self) -> "ProgressLines":
         self._out = _own_stderr()

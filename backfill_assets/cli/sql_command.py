@@ -78,7 +78,8 @@ def sql(
     from stdin.
 
     All tables are read as the newest lake version has them: as the last run, plan chunk, rollback
-    or publication left them together.
+    or publication left them together. With --newest each table is read at its own newest commit,
+    so that a run may have written one of them and not yet the next.
 
     Read only: no other file can be read or written. Days that are stale or incomplete are named on
     stderr. With --at or --snapshot nothing is judged: the past is what it was. Binary values are

@@ -13,10 +13,11 @@ import stat
 import struct
 import subprocess
 import tempfile
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from functools import cache
 from importlib.metadata import PackageNotFoundError, distribution, version
 from pathlib import Path
+from typing import NamedTuple
 
 from filelock import FileLock
 
@@ -63,14 +64,20 @@ _NOT_FOR_S3 = (
     "software.amazon.awssdk:bundle",
     "software.amazon.awssdk:netty-nio-client",
 )  # what Spark has, and what only other clients need
-# By the coordinate of a set: further coordinates, and what is left out of what they name.
-_SETS: Mapping[str, tuple[tuple[str, ...], tuple[str, ...]]] = {
-    S3A: (
-        ("software.amazon.s3.analyticsaccelerator:analyticsaccelerator-s3:1.3.1", *_S3_CLIENT),
-        _NOT_FOR_S3,
-    )
-}
-_OF_DELTA = (FILES_COORDINATE,), _SHIPPED_WITH_SPARK
+
+
+class _JarSet(NamedTuple):
+    """What is fetched with the jar of a coordinate."""
+
+    further: tuple[str, ...]  # coordinates
+    left_out: tuple[str, ...]  # of what all of them name
+
+
+_JARS_OF_S3 = _JarSet(
+    further=("software.amazon.s3.analyticsaccelerator:analyticsaccelerator-s3:1.3.1", *_S3_CLIENT),
+    left_out=_NOT_FOR_S3,
+)
+_JARS_OF_DELTA = _JarSet(further=(FILES_COORDINATE,), left_out=_SHIPPED_WITH_SPARK)
 _ERROR_WORDS = ("not found", "refused", "rror")  # in lines of Ivy's output
 # Of pip and requests; `ssl` itself reads SSL_CERT_FILE.
 BUNDLE_VARIABLES = ("PIP_CERT", "REQUESTS_CA_BUNDLE")
@@ -152,12 +159,16 @@ def delta_coordinate() -> str:
 
 
 def jars_folder(coordinate: str = "") -> Path:
-    """Folder of a set's jars ("": Delta's of these versions); other versions of this package may
-    use the same cache."""
+    """Folder of a set's jars ("": Delta's of these versions). It is named by the set's coordinate
+    and by what comes with it, because other versions of this package may use the same cache."""
     coordinate = coordinate or delta_coordinate()
-    further, _ = _SETS.get(coordinate, _OF_DELTA)
-    names = (coordinate, *(f.partition(":")[2] for f in further))
+    names = (coordinate, *(f.partition(":")[2] for f in _jar_set(coordinate).further))
     return cache_folder() / "jars" / "+".join(names).replace(":", "_")
+
+
+def _jar_set(coordinate: str) -> _JarSet:
+    """The set of a coordinate: S3's of its own, Delta's of any other, which names the versions."""
+    return _JARS_OF_S3 if coordinate == S3A else _JARS_OF_DELTA
 
 
 def present_jars(coordinate: str = "") -> tuple[Path, ...]:
@@ -269,7 +280,7 @@ def _ivy_command(
     coordinate: str, java: Path, options: Sequence[str], scratch: Path
 ) -> Sequence[str]:
     """The command by which Spark's Ivy fetches a set of jars into `scratch/jars`."""
-    further, left_out = _SETS.get(coordinate, _OF_DELTA)
+    further, left_out = _jar_set(coordinate)
     return [
         str(java),
         *options,

@@ -230,40 +230,17 @@ FROM_THE_END = (exp.Left, exp.Right, exp.Substring, exp.ArraySlice)
 SORTING = frozenset(
     {"sort_array", "array_sort", "size", "cardinality", "array_size", "array_max", "array_min"}
 )
-CHOICES = (
-    exp.Coalesce,
-    exp.Nullif,
-    exp.Case,
-    exp.If,
-    exp.Greatest,
-    exp.Least,
-    exp.EQ,
-    exp.NEQ,
-    exp.In,
-    exp.NullSafeEQ,
-)
-FAMILIES = {
-    WHOLE: "number",
-    DOUBLE: "number",
-    DECIMAL: "number",
-    DATE: "moment",
-    TIMESTAMP: "moment",
-}
+COMPARISONS = (exp.EQ, exp.NEQ, exp.In, exp.NullSafeEQ)
+CHOICES = (exp.Coalesce, exp.Nullif, exp.Case, exp.If, exp.Greatest, exp.Least, *COMPARISONS)
+NUMBERS, MOMENTS = (WHOLE, DOUBLE, DECIMAL), (DATE, TIMESTAMP)
+FAMILIES = {**dict.fromkeys(NUMBERS, "number"), **dict.fromkeys(MOMENTS, "moment")}
 PLAIN_DELIMITER = re.compile(r"[A-Za-z0-9 /,:;_-]+")  # which is no regular expression
 BY_PLACE = frozenset(
     {"row_number", "ntile", "lag", "lead"}
 )  # of rows in an order, which must be total
-OVER = BY_PLACE | {
-    "rank",
-    "dense_rank",
-    "percent_rank",
-    "cume_dist",
-    "sum",
-    "count",
-    "count_if",
-    "min",
-    "max",
-}
+OVER = BY_PLACE | frozenset(
+    ["rank", "dense_rank", "percent_rank", "cume_dist", "sum", "count", "count_if", "min", "max"]
+)
 INSTEAD: Mapping[str, str] = {
     **dict.fromkeys(
         BY_PLACE, "Order by columns that hold the key, and the day, of one input, without a join"
@@ -449,26 +426,44 @@ def _listed_names(node: Any) -> frozenset[str]:
 
 
 def _node_differences(node: Any) -> Iterator[str]:
-    """Yield what a node of a query does otherwise in Sail than in Spark, by the names of lists and
-    of guides, e.g. `split`, `collect_set unsorted`; nothing for a node that is alike."""
-    names, parts = _listed_names(node), [*node.iter_expressions()]
-    part_kinds = dict.fromkeys(map(node_kind, parts))
+    """Yield what a node of a query does otherwise in Sail than in Spark: the function or operator
+    as Spark writes it, and what of it differs, e.g. `split`, `max of DOUBLE`,
+    `collect_set unsorted`. Yields nothing for a node that both compute alike."""
+    yield from _type_differences(node)
+    yield from _value_differences(node)
+    yield from _order_differences(node)
+
+
+def _type_differences(node: Any) -> Iterator[str]:
+    """Yield what differs by the types of a node's values: functions that are listed with them in
+    `TYPED`, and choices and comparisons."""
+    names = _listed_names(node)
+    part_kinds = dict.fromkeys(map(node_kind, node.iter_expressions()))
     for listed, kinds in TYPED:
         if names & listed:
             yield from (f"{_spelled_name(node)} of {kind}" for kind in part_kinds if kind in kinds)
     if isinstance(node, CHOICES):
         yield from _choice_differences(node)
-    elif isinstance(node, exp.RegexpSplit):
-        if not _splits_plainly(node):
-            yield "split"
-    elif _may_overflow(node):
+
+
+def _value_differences(node: Any) -> Iterator[str]:
+    """Yield what differs for some values of the right types: delimiters that are regular
+    expressions, whole numbers that overflow, parts that are counted from the end."""
+    if isinstance(node, exp.RegexpSplit) and not _splits_plainly(node):
+        yield "split"
+    if _may_overflow(node):
         yield _spelled_name(node)
-    if isinstance(node, FROM_THE_END) and len(parts) > 1 and _is_from_end(node, parts[1]):
+    if isinstance(node, FROM_THE_END) and _is_from_end(node):
         yield f"{_spelled_name(node)} from the end"
-    if isinstance(node, exp.ArrayUniqueAgg) and not _is_sorted(node):
-        yield "collect_set unsorted"
-    elif isinstance(node, exp.ArrayAgg) and not _is_sorted(node):
-        yield "collect_list unsorted"
+
+
+def _order_differences(node: Any) -> Iterator[str]:
+    """Yield arrays that are collected in the order in which an engine meets the rows, where that
+    order shows."""
+    is_collected = isinstance(node, exp.ArrayUniqueAgg | exp.ArrayAgg)
+    if is_collected and not _is_sorted(node):
+        is_set = isinstance(node, exp.ArrayUniqueAgg)
+        yield f"{'collect_set' if is_set else 'collect_list'} unsorted"
 
 
 def _splits_plainly(node: Any) -> bool:
@@ -479,9 +474,13 @@ def _splits_plainly(node: Any) -> bool:
     return bool(is_plain) and node.args.get("limit") is None
 
 
-def _is_from_end(node: Any, start: Any) -> bool:
+def _is_from_end(node: Any) -> bool:
     """Return whether the place where a part begins is counted from the end, or is the 0 of an
     array."""
+    _, *places = node.iter_expressions()
+    if not places:
+        return False
+    start = places[0]
     is_zero_of_array = isinstance(node, exp.ArraySlice) and start.name == "0"
     return isinstance(start, exp.Neg) or is_zero_of_array
 
@@ -515,16 +514,23 @@ def _has_column(node: Any, *kinds: str) -> bool:
 
 
 def _choice_differences(node: Any) -> Iterator[str]:
-    """Yield the node if it has values of several types in one place: each engine converts
-    others."""
+    """Yield a choice, or a comparison, of values that the engines do not convert to the same type:
+    values of several families (numbers, moments, texts), and DECIMAL beside DOUBLE in a choice.
+    Values of an unknown type are left out."""
     parts = _choices(node)
     families = {FAMILIES.get(kind, kind) for kind in map(node_kind, parts) if kind}
-    is_comparison = isinstance(node, exp.EQ | exp.NEQ | exp.In | exp.NullSafeEQ)
-    compares_moments = is_comparison and "moment" in families  # a day may be compared with its text
-    if len(families) > 1 and not compares_moments:
+    is_comparison = isinstance(node, COMPARISONS)
+    # A day may be compared with its text. Beside a number Sail takes a day for the days since 1970,
+    # and Spark refuses.
+    compares_moment_with_text = is_comparison and families == {"moment", STRING}
+    if len(families) > 1 and not compares_moment_with_text:
         yield f"{_spelled_name(node)} of {' and '.join(sorted(families))}"
         return
+    # Literals are left out: the text of a plan (`sail_plans`) writes the DOUBLE of `lit(1.5)` as
+    # 1.5, as SQL writes a DECIMAL.
     computed = {node_kind(part) for part in parts if not isinstance(part, exp.Literal)}
+    # A comparison gives none of its values. Sail compares at 15 digits behind the point, so only
+    # values that are closer together than that come out otherwise.
     if {DECIMAL, DOUBLE} <= computed and not is_comparison:
         yield f"{_spelled_name(node)} of DECIMAL and DOUBLE"
 

@@ -349,12 +349,15 @@ def explained_error(error: Exception) -> BackfillError | None:
     not load then.
     """
     full = is_disk_full(error)
-    lakes = _end_open_servers() if full or is_poisoned(error) else []
+    lakes_of_ended = _end_open_servers() if full or is_poisoned(error) else []
     if full:
-        return disk_full_error([*lakes, Path(tempfile.gettempdir())])
+        return disk_full_error([*lakes_of_ended, Path(tempfile.gettempdir())])
     if is_short_of_memory(error):
         return memory_exceeded_error()
-    if isinstance(error, OSError) and error.filename and not isinstance(error, FileNotFoundError):
+    # A file that is not there is no fault of the machine: a transform may name it wrongly, and is
+    # told its own file and line (`steadiness.explaining_mistakes`).
+    is_of_machine = not isinstance(error, FileNotFoundError)
+    if is_of_machine and isinstance(error, OSError) and error.filename:
         return unusable_file_error(error)
     return engine_lost_error(error) if is_engine_loss(error) else write_failed_error(error)
 

@@ -83,31 +83,47 @@ def _follow_rewritten_files(lake_session: Session, erasure: Erasure) -> None:
 
 
 def _rewrite_files(lake_session: Session, trace: Trace, erasure: Erasure) -> None:
-    """Rewrite the landed files of the session's source that hold the entity, and note their
-    spellings of it. Rows are looked for in the copies of withdrawn contents, too, because they may
-    spell it in another way."""
+    """Rewrite the landed files of the session's source that hold the entity, and let the ledger
+    follow. Raises LandingError, before any is rewritten, for a file with declared totals."""
     listing, records = listing_and_ledger(lake_session)
     read = [r for r in records if r.refused is None]
     live = [r for r in read if not r.withdrawn]
-    files = stored_contents(lake_session, live)
-    stock, withdrawn = lake_session.lake.stock, [r for r in read if r.withdrawn]
+    files, stock = stored_contents(lake_session, live), lake_session.lake.stock
+    withdrawn = [r for r in read if r.withdrawn]
     found = [find_content(stock, r.sha256, r.first_scan, r.home_day) for r in withdrawn]
     copies = [copy for copy in found if copy is not None]
-    every = [*{f.sha256: f for f in (*copies, *files)}.values()]
-    rows = _forgotten_rows(lake_session, every)
-    spelled = replace(trace, spellings=_landed_spellings(lake_session, every, rows, trace))
-    erasure.add_spellings(spelled.spellings)
-    for file in files:
-        if file.types:  # of a text file, which may have unreadable lines
-            rows[file.sha256].update(_unreadable_rows(lake_session, file, spelled))
+    rows = _rows_to_erase(lake_session, files, copies, trace, erasure)
     chosen = [r for r in live if rows[r.sha256]]
-    _refuse_declared([r.path for r in chosen if " " in r.counted_by])
+    _refuse_declared([r.path for r in chosen if r.has_declared_totals])
     listed = {f.name: f for f in listing.files}
     for record in chosen:
         gone = sorted(rows[record.sha256])
         _amend_file(lake_session, listed[record.path], record.sha256, gone, erasure)
     if chosen:
         follow_rewritten_files(lake_session, chosen, str(erasure.done["note"]))
+
+
+def _rows_to_erase(
+    lake_session: Session,
+    files: Sequence[StoredFile],
+    copies: Sequence[StoredFile],
+    trace: Trace,
+    erasure: Erasure,
+) -> dict[str, set[int]]:
+    """The numbers of the rows to erase per content: rows of the entity, and of live `files` also
+    unreadable lines that hold its trace. Notes in the erasure how the rows spell the entity.
+
+    Rows are looked for in the `copies` of withdrawn contents, too: they may spell it in another
+    way, by which unreadable lines are found then.
+    """
+    contents = [*{f.sha256: f for f in (*copies, *files)}.values()]
+    rows = _forgotten_rows(lake_session, contents)
+    spelled = replace(trace, spellings=_landed_spellings(lake_session, contents, rows, trace))
+    erasure.add_spellings(spelled.spellings)
+    for file in files:
+        if file.types:  # of a text file, which may have unreadable lines
+            rows[file.sha256].update(_unreadable_rows(lake_session, file, spelled))
+    return rows
 
 
 def _refuse_declared(paths: Sequence[str]) -> None:

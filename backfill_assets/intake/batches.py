@@ -63,10 +63,12 @@ class TextParser(ABC, Generic[Row]):
     def __init__(self, limits: Limits, blank: Row) -> None:
         self._limits, self._blank, self._names = limits, blank, ColumnNames(limits)
         self._plain: PlainLines | None = None
+        # Of the batch under way: the number of its first row, and the bytes of its records so far.
         self._first, self._bytes = 1, 0
         # That `judged` took from the file behind the last record that it added.
         self._lines_ahead = 0
-        self._rows: list[Row] = []
+        self._rows: list[Row] = []  # of the batch under way, with `blank` for unusable records
+        # By their place in the batch, the beginnings of unusable records, and why they are.
         self._bad: dict[int, tuple[str, str]] = {}
 
     @property

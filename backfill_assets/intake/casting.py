@@ -152,7 +152,8 @@ def refuse_engine_differences(
     expressions: Iterable[str], types: Mapping[str, str], engine: Engine
 ) -> None:
     """Raise SettingsError naming an expression that differs on the engine; `types` are those of the
-    file's columns."""
+    file's columns. More differs of landed values than of a table's, because senders write texts in
+    more forms."""
     for expression in expressions:
         names = engine.differences(expression, types, landed=True)
         if names:

@@ -129,7 +129,8 @@ class CsvRecords(TextParser[Fields]):
     def __init__(self, limits: Limits, dialect: Dialect = PLAIN_TEXT) -> None:
         super().__init__(limits, ())
         self._dialect, self._grammar = dialect, _grammar(dialect.separator, dialect.quote)
-        self._quote, self._numbers = dialect.quote.encode(), dict[int, str]()
+        self._quote = dialect.quote.encode()
+        self._numbers = dict[int, str]()  # columns that the dialect writes numbers in, by place
         self._has_crlf = False  # a line before ended in CR LF
 
     @property

@@ -251,21 +251,24 @@ def _examined_content(data: Path, size: int, like: StoredFile, limits: Limits) -
 
 
 class CopyWriter:
-    """Writes the copy of a text file in a folder of its own; see `copy_writer`.
+    """Writes the copy of a text file in a folder of its own, which `copy_writer` deletes.
 
-    New columns open a new segment; `finished` joins them, so that a file is parsed once and never
-    held in memory. Every source column is text, behind three columns of our own.
+    A file may show a further column at any row. The copy is a Parquet file, whose columns are
+    fixed, so new columns open a new file, a segment; `finished` joins them. So a file is parsed
+    once and never held in memory. Every source column is text, behind three columns of our own.
     """
 
     def __init__(self, folder: Path) -> None:
+        """`folder`: exists, and has nothing in it."""
         self._folder = folder
-        self._segments: list[Path] = []
-        self._writer: pq.ParquetWriter | None = None
-        self._names: tuple[str, ...] = ()
+        self._segments: list[Path] = []  # in the order of rows; the last one may be open
+        self._writer: pq.ParquetWriter | None = None  # of the open segment
+        self._names: tuple[str, ...] = ()  # the source columns of the newest segment, in order
+        # Records of the open segment that are not written yet: one row group of Parquet.
         self._group: list[pa.RecordBatch] = []
         self._group_rows = self._group_bytes = 0
-        self.rows = self.bad_rows = 0
-        self.first_reason = ""
+        self.rows = self.bad_rows = 0  # of the whole copy
+        self.first_reason = ""  # why the first bad row is none; "" without one
 
     def write(self, batch: Batch) -> None:
         """Append a batch; its columns begin with those of the batch before."""

@@ -123,7 +123,8 @@ class JsonLines(TextParser[dict[str, Any]]):
     def __init__(self, limits: Limits, dialect: Dialect = PLAIN_TEXT) -> None:
         super().__init__(limits, {})
         self._dialect = dialect
-        self._kinds = dict[str, int]()
+        self._kinds = dict[str, int]()  # by column the bits of the kinds of values seen so far
+        # By the keys and types of a record how a library reads its like; None: it cannot.
         self._shapes = dict[Shape, PlainLines | None]()
         self._decoder = json.JSONDecoder(
             object_pairs_hook=_object_of_pairs,

@@ -205,9 +205,15 @@ class FileRecord:
         return (self.refused or "").startswith(OF_DUMP)
 
     @property
+    def has_declared_totals(self) -> bool:
+        """Whether a manifest declared its totals when it was counted: `counting_rules` writes their
+        digest behind that of the settings."""
+        return " " in self.counted_by
+
+    @property
     def is_as_declared(self) -> bool:
         """Whether it was held against a manifest and is what that declares."""
-        return " " in self.counted_by and self.refused is None and not self.contradicted
+        return self.has_declared_totals and self.refused is None and not self.contradicted
 
     @property
     def may_be_in_raw(self) -> bool:

@@ -105,7 +105,7 @@ def _with_staged_rows(
         profiles={**settled.profiles, **raw.profiles},
         entries={**settled.entries, **loading.entries(raw)},
         staged=raw.staged,
-        commit=loading.commit_but,
+        commit=loading.commit_without,
         release=placed.drop,
         accounts={d: {"by_file": f, "facts": facts.get(d, {})} for d, f in placed.accounts.items()},
     )
@@ -170,7 +170,7 @@ class _Loading:
     todo: Sequence[date]
     placed: Placed
 
-    def commit_but(self, kept_back: Collection[date] = ()) -> WriteResult:
+    def commit_without(self, kept_back: Collection[date] = ()) -> WriteResult:
         """Commit the load without the days kept back: no table gets a row or receipt of them."""
         return replace(self, todo=[d for d in self.todo if d not in kept_back]).commit()
 

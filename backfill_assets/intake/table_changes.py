@@ -87,7 +87,8 @@ def noted_version(stock: Place) -> int:
 
 def reading_position(stock: Place, records: Sequence[FileRecord]) -> Position | None:
     """The position up to which the source's log need not be read, since the ledger has what came
-    before; None without one."""
+    before; None where it has to be read from the beginning: no position is kept, the ledger has
+    other contents since, or stored rows of changes are gone. Links to data files need no log."""
     kept = stock.read_json(READ)
     position = parsed_position(kept.get(POSITION) or {})
     if position is None or kept.get(LEDGER) != _contents_digest(records, position.version):
@@ -96,7 +97,7 @@ def reading_position(stock: Place, records: Sequence[FileRecord]) -> Position | 
     for record in records:
         is_of_changes = record.path.endswith(f"/{CHANGES}") and not record.withdrawn
         if is_of_changes and not has_table_rows(stock, record.sha256, stored):
-            return None  # it is read from the table again
+            return None
     return position
 
 

@@ -38,7 +38,7 @@ MOST_BYTES = 100  # of a file: every data file is larger
 CATCH_UP = "`backfill-assets catch-up` loads and rebuilds what needs it, and nothing else"
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class PlantedFault:
     """A fault that was planted in a copy of a lake, for a person to find and mend."""
 
@@ -60,7 +60,7 @@ def kill_mid_commit(lake: Lake) -> PlantedFault:
     )
     mend = f"`backfill-assets mend {table}` shows what it would do, `--yes` does it"
     hints = ("`backfill-assets doctor` reads every log", mend)
-    return PlantedFault(news, answers=frozenset({table, "log"}), hints=hints)
+    return PlantedFault(symptom=news, answers=frozenset({table, "log"}), hints=hints)
 
 
 def server_dies(lake: Lake) -> PlantedFault:
@@ -73,7 +73,12 @@ def server_dies(lake: Lake) -> PlantedFault:
         "`backfill-assets server status` and LAKE/.server/server.log",
         f"a run starts a new server: {CATCH_UP}",
     )
-    return PlantedFault(news, frozenset({"server", "engine"}), hints, earlier_rows_are_right=False)
+    return PlantedFault(
+        symptom=news,
+        answers=frozenset({"server", "engine"}),
+        hints=hints,
+        earlier_rows_are_right=False,
+    )
 
 
 def disk_full(lake: Lake) -> PlantedFault:
@@ -95,7 +100,10 @@ def disk_full(lake: Lake) -> PlantedFault:
         f"{CATCH_UP}",
     )
     return PlantedFault(
-        news, frozenset({"disk", "limit", "server", "engine"}), hints, earlier_rows_are_right=False
+        symptom=news,
+        answers=frozenset({"disk", "limit", "server", "engine"}),
+        hints=hints,
+        earlier_rows_are_right=False,
     )
 
 
@@ -111,10 +119,10 @@ def duplicates(lake: Lake) -> PlantedFault:
         "ledger"
     )
     return PlantedFault(
-        news,
-        frozenset({file.name, file.stem}),
-        ("`ls -t LAKE/landing` or `scan`: which?", accept),
-        (file,),
+        symptom=news,
+        answers=frozenset({file.name, file.stem}),
+        hints=("`ls -t LAKE/landing` or `scan`: which?", accept),
+        unwanted=(file,),
     )
 
 
@@ -126,8 +134,8 @@ def late_burst(lake: Lake) -> PlantedFault:
         "`backfill-assets status --stale --why` names the days",
         f"{CATCH_UP}; --force would touch every day",
     )
-    seen = frozenset({"stale", "landing", *(n for f in files for n in (f.name, f.stem))})
-    return PlantedFault(news, seen, hints, earlier_rows_are_right=False)
+    answers = frozenset({"stale", "landing", *(n for f in files for n in (f.name, f.stem))})
+    return PlantedFault(symptom=news, answers=answers, hints=hints, earlier_rows_are_right=False)
 
 
 def bad_code(lake: Lake) -> PlantedFault:
@@ -160,7 +168,8 @@ def bad_code(lake: Lake) -> PlantedFault:
         "code"
     )
     which = "`backfill-assets audit`: which days did that code write?"
-    return PlantedFault(news, frozenset({contract.name, *map(str, days)}), (which, again))
+    answers = frozenset({contract.name, *map(str, days)})
+    return PlantedFault(symptom=news, answers=answers, hints=(which, again))
 
 
 def wrong_select(lake: Lake) -> PlantedFault:
@@ -181,7 +190,7 @@ def wrong_select(lake: Lake) -> PlantedFault:
         "put `select` back; load nothing: a plan over these days would move every event to "
         "another day",
     )
-    return PlantedFault(news, frozenset({"event_ts", "select"}), hints)
+    return PlantedFault(symptom=news, answers=frozenset({"event_ts", "select"}), hints=hints)
 
 
 def foreign_write(lake: Lake) -> PlantedFault:
@@ -199,7 +208,7 @@ def foreign_write(lake: Lake) -> PlantedFault:
         "`backfill-assets status --stale --why`, or `doctor`",
         f"`backfill-assets backfill --from {day} --to {day}`",
     )
-    return PlantedFault(news, frozenset({contract.name, str(day)}), hints)
+    return PlantedFault(symptom=news, answers=frozenset({contract.name, str(day)}), hints=hints)
 
 
 def skew(lake: Lake) -> PlantedFault:
@@ -218,7 +227,10 @@ def skew(lake: Lake) -> PlantedFault:
         'skew = "warn" beside max_key_share, catch-up',
     )
     return PlantedFault(
-        news, frozenset({table, "max_key_share", "key"}), hints, earlier_rows_are_right=False
+        symptom=news,
+        answers=frozenset({table, "max_key_share", "key"}),
+        hints=hints,
+        earlier_rows_are_right=False,
     )
 
 

@@ -149,6 +149,11 @@ class Acceptance:
     at: str
     reason: str
 
+    @property
+    def names_a_bound(self) -> bool:
+        """Whether it lifts a bound for all chunks: a bound has a dot in its name, a chunk none."""
+        return any("." in name for name in self.what)
+
     def __str__(self) -> str:
         why = f": {self.reason}" if self.reason else ""
         return f"{', '.join(self.what)} accepted by {self.by} at {self.at}{why}"

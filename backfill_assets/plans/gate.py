@@ -243,9 +243,12 @@ def _finding_days(finding: GateFinding, chunk: PlanChunk) -> str:
 def layer_findings(
     lake: Lake, pipeline: Pipeline, chunk: PlanChunk, current: Progress
 ) -> list[GateFinding]:
-    """Find the days of the chunk on which two layers do not add up, upstream first, ascending: rows
-    that landed against raw and rejected rows, deliveries in raw against staging and superseded
-    ones."""
+    """Find the days on which two layers do not add up, upstream first, ascending: rows that landed
+    against raw and rejected rows, deliveries in raw against staging and superseded ones.
+
+    Landed rows are accounted for on all days of the chunk, by receipts. Deliveries are counted on
+    the days that the chunk wrote, because that reads raw's files.
+    """
     findings = list[GateFinding]()
     for landed, counted in accounts_by_table(lake, current.states.view).items():
         wrong = {day: rows for day, rows in counted.wrong.items() if day in chunk.days}
@@ -257,9 +260,9 @@ def layer_findings(
             )
             findings.append(GateFinding(landed, day, "account", figures))
     for table in pipeline.tables:
-        if table.account is not None and table.name in current.writes:
-            written = sorted(current.writes[table.name].of(chunk.number).after)
-            findings += _version_findings(lake, current.states, table, written)
+        if table.has_account and table.name in current.writes:
+            written = current.writes[table.name].of(chunk.number)
+            findings += _version_findings(lake, current.states, table, written.days)
     return findings
 
 

@@ -37,7 +37,8 @@ def plan_items(lake: Lake, pipeline: Pipeline) -> Iterator[tuple[str, Answer]]:
 
 
 def _newest_plan(lake: Lake, tables: Set[str]) -> Plan | None:
-    """The newest plan that makes none but these tables; None without one."""
+    """The newest plan that makes none but these tables, those of today's pipeline; None without
+    one. Plans of tables that were removed since cannot be judged any more."""
     for plan_id in reversed(plan_ids(lake)):
         plan = find_plan(lake, plan_id)
         if tables >= {*plan.tables}:

@@ -63,6 +63,12 @@ class ChunkWrites:
         """The write ids."""
         return {receipt.write_id for receipt in self.receipts.values()}
 
+    @property
+    def days(self) -> list[date]:
+        """The days that the chunk wrote in this table, ascending; it skips days that are right
+        already."""
+        return sorted(self.after)
+
 
 @dataclass(frozen=True)
 class PlanWrites:

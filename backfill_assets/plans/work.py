@@ -115,11 +115,10 @@ def make_chunk_here(open_lake: Opener, work: ChunkWork, make: Callable[[Work], s
 
 
 def _note_with_bounds(plan: Plan, current: Progress) -> str:
-    """The plan's note and what a person accepted besides whole chunks."""
+    """The plan's note, and the acceptances of bounds: they hold for the chunks to come. Those of
+    whole chunks, which are written already, are left out."""
     notes = [plan.note] if plan.note else []
-    for acceptance in current.accepted:
-        if any("." in name for name in acceptance.what):
-            notes.append(str(acceptance))
+    notes += [str(acceptance) for acceptance in current.accepted if acceptance.names_a_bound]
     return "; ".join(notes)
 
 

@@ -13,7 +13,7 @@ from backfill_assets.kernel.core.contracts import Contract
 from backfill_assets.kernel.core.errors import BackfillError
 from backfill_assets.kernel.core.view import exists_at
 from backfill_assets.kernel.tables.home import Lake
-from backfill_assets.kernel.tables.versions import find_version, versions_seen
+from backfill_assets.kernel.tables.versions import numbered_version, versions_seen
 
 
 @dataclass(frozen=True)
@@ -69,11 +69,10 @@ class Moment:
         return newest
 
     def _instant(self) -> datetime | None:
-        """Return the instant that `at` means; None for none, and for a lake version that is
-        unknown."""
+        """Return the instant that `at` means, of a lake version when it was written; None where the
+        moment has no `at`. Raises BackfillError for a lake version that the lake does not keep."""
         if isinstance(self.at, int):
-            entry = find_version(self.lake, self.at)
-            return entry.at if entry is not None else None
+            return numbered_version(self.lake, self.at).at
         return self.at
 
     def _in_words(self) -> str:

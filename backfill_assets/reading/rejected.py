@@ -1,5 +1,6 @@
-"""Rows that landed and are not in raw: quarantine, too late, files refused as wholes, with reasons;
-by receipts.
+"""Rows that landed and are not in raw, counted by receipts: of the ledgers quarantine and
+`too_late`, and of files that are refused as wholes, each with its reasons. Also the counts of the
+three ledgers that a load of raw writes, of which the third is arrivals.
 
 Not here: the account of all rows (`account`), one day's reasons (`show`), and the rules that give
 reasons (`intake.deliveries`). No JVM; of quarantined rows only the newest days are read.
@@ -97,8 +98,8 @@ def undeclared_tables(lake: Lake, contracts: Iterable[Contract]) -> list[str]:
 def ledger_counts(
     lake: Lake, raw: Contract, known: Mapping[str, int] | None = None
 ) -> list[LedgerCount]:
-    """Return the counts of all three ledgers, without ledgers that were never written or whose
-    version is `known` already."""
+    """Return the counts of the ledgers that a load of `raw` writes (quarantine, `too_late`,
+    arrivals), without ledgers that were never written or whose version is `known` already."""
     known_versions = known or {}
     counts = []
     for contract in ledger_contracts(raw):

@@ -30,7 +30,7 @@ from backfill_assets.reports.report import Delivered, LakeReport
 from backfill_assets.reports.status import DayStatus, StatusReport
 
 # The most that a section shows: rows of days, writes and runs, days of a wrong account, ranges.
-MOST_NEEDING, MOST_WRITES, MOST_RUNS, MOST_WRONG, MOST_RANGES = 60, 40, 30, 5, 10
+MOST_NEEDING, MOST_WRITES, MOST_RUNS, MOST_PROOFS, MOST_WRONG, MOST_RANGES = 60, 40, 30, 30, 5, 10
 WHY_IT_WILL_CHANGE = "made from days that need making"
 DAY_PX, HEIGHT_PX, GAP_PX = 5, 14, 1
 MONTH_PX = 31 * DAY_PX
@@ -252,7 +252,7 @@ def _proof_sections(report: LakeReport) -> Iterator[PageSection]:
     for table in tables:
         rows.append((table, *(counts[table, outcome] for outcome in outcomes)))
     newest = []
-    for p in report.proofs[-MOST_RUNS:][::-1]:  # the newest was recorded last
+    for p in report.proofs[-MOST_PROOFS:][::-1]:  # the newest was recorded last
         at_second = p.at[: len("2024-03-01T12:00:00")]
         newest.append((at_second, p.table, p.day, p.outcome, p.words))
     last = TextTable(("at", "table", "day", "outcome", "what"), newest, "the newest proofs")

@@ -28,8 +28,8 @@ from backfill_assets.kernel.tables.home import Lake
 from backfill_assets.kernel.tables.versions import (
     entry_name,
     entry_numbers,
-    find_version,
     forget_silent_markers,
+    numbered_version,
     record_versions,
     versions_seen,
 )
@@ -140,8 +140,7 @@ def _clear_leftovers(lake: Lake, since: datetime) -> None:
 def _delete_old_versions(lake: Lake, before: datetime) -> None:
     """Delete the lake versions from before an instant (aware), never the newest."""
     for number in entry_numbers(lake.place)[:-1]:
-        entry = find_version(lake, number)
-        if entry is not None and entry.at < before:
+        if numbered_version(lake, number).at < before:
             lake.place.delete(entry_name(number))
 
 

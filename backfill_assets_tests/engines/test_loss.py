@@ -13,6 +13,7 @@ from backfill_assets.engines.loss import (
     is_poisoned,
     write_failed_error,
 )
+from backfill_assets.engines.session import explained_error
 from backfill_assets.intake.files import LandingError
 from backfill_assets.intake.source_position import column_names
 from backfill_assets.kernel.core.errors import BackfillError, EngineLost
@@ -120,3 +121,10 @@ def test_what_is_no_fault_of_the_table_passes_as_it_is(error: BaseException) -> 
     with pytest.raises(type(error)) as told, failing_alone("the table orders"):
         raise error
     assert told.value is error
+
+
+def test_a_file_that_a_transform_names_and_is_not_there_is_no_fault_of_the_machine() -> None:
+    assert explained_error(FileNotFoundError(errno.ENOENT, "no such file", "rates.csv")) is None
+    refused = explained_error(PermissionError(errno.EACCES, "Permission denied", "rates.csv"))
+    assert refused is not None
+    assert refused.object == "rates.csv"

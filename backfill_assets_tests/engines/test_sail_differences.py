@@ -44,6 +44,7 @@ def test_the_tables_that_a_query_reads_are_those_it_does_not_make_itself() -> No
         "try_add(value, 1)",
         "date_sub(day, i)",
         "day > '2024-03-01'",
+        "day = '2024-03-01' OR event_ts <> '2024-03-01 12:00:00' OR day IN ('2024-03-01')",
         "CASE WHEN value > 0 THEN value ELSE i END",
         "coalesce(x, 1)",
         "sort_array(collect_set(value))",
@@ -81,6 +82,8 @@ def test_what_both_engines_compute_alike_is_let_through(text: str) -> None:
         ("cast(event_ts AS BIGINT)", ["cast as bigint"]),
         ("CASE WHEN value > 0 THEN value ELSE entity END", ["case of STRING and number"]),
         ("entity = 1", ["= of STRING and number"]),
+        ("day = 1", ["= of moment and number"]),  # Sail answers it, by the days since 1970
+        ("day IN (1, 2)", ["in of moment and number"]),
         ("sum(value)", ["sum"]),
         ("day - day", ["-"]),
         ("min(struct(value, entity))", ["min of STRUCT"]),

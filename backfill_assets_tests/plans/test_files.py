@@ -18,6 +18,7 @@ from backfill_assets.kernel.core.errors import BackfillError
 from backfill_assets.kernel.place.port import LOCKS
 from backfill_assets.kernel.tables.home import Lake
 from backfill_assets.plans.files import (
+    Acceptance,
     active_plans,
     find_plan,
     is_running,
@@ -138,3 +139,14 @@ def test_an_older_plan_file_says_what_it_said_then_and_can_be_active(tmp_path: P
     assert active_plans(lake) == []
     set_mark(lake, plan.id, "started")
     assert active_plans(lake) == [plan]
+
+
+@pytest.mark.parametrize(
+    ("what", "names_a_bound"),
+    [(("chunk 3",), False), (("daily.max_rows",), True), (("chunk 1", "daily.value.nulls"), True)],
+)
+def test_an_acceptance_of_a_bound_is_told_from_one_of_a_chunk(
+    what: tuple[str, ...], names_a_bound: bool
+) -> None:
+    accepted = Acceptance(what, by="me", at="2024-03-01T10:00:00+00:00", reason="looks right")
+    assert accepted.names_a_bound is names_a_bound

@@ -24,5 +24,7 @@ def test_versions_and_tables_that_are_none_are_told(lake: Lake) -> None:
         compare_days(
             PIPELINE, asked(), Moment(lake, at=datetime(1970, 1, 2, tzinfo=UTC)), Moment(lake)
         )
+    with pytest.raises(BackfillError, match="it has no lake version 999"):
+        Moment(lake, at=999).of("files")
     with pytest.raises(BackfillError, match="no such table"):
         compare_days(PIPELINE, CompareRequest("x", SPAN), Moment(lake), Moment(lake))

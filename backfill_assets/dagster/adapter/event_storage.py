@@ -74,11 +74,11 @@ class BatchedEventLogStorage(SqliteEventLogStorage):
     Dagster's class, or `home`: Dagster's home, with the files in `history/runs` below it."""
 
     def __init__(self, base_dir: str, inst_data: Any = None) -> None:
-        self._engines: dict[str, sa.Engine] = {}
+        self._engines: dict[str, sa.Engine] = {}  # by file, the newest ones that were asked for
         # By file, the transaction under way: one at a time.
         self._open: dict[str, sa.Connection] = {}
-        self._tables: set[str] = set()
-        self._buffer: list[dg.EventLogEntry] = []
+        self._tables: set[str] = set()  # of the index that are known to exist
+        self._buffer: list[dg.EventLogEntry] = []  # events that are not written yet
         # Of the transaction in which the base writes, too.
         self._indexing: sa.Connection | None = None
         # Reads within a transaction nest, which the lock of the base does not allow.

@@ -160,14 +160,16 @@ class Digests:
         self.contracts: Mapping[str, Contract] = {c.name: c for c in contracts}
         self.view = view
         self._frontier, self._is_old = frontier, is_old
+        # All of these keep what was computed once, by what it was computed from.
         self._frontiers: dict[tuple[Input, ...], datetime | None] = {}
-        self._parameters: dict[str, Parameters | None] = {"": None}
+        self._parameters: dict[str, Parameters | None] = {"": None}  # by the text in receipts
         self._today = {name: todays_parameters(c, view) for name, c in self.contracts.items()}
+        # By table and event day, as `_arrival_prefixes` gives them.
         self._prefixes: dict[tuple[str, date, Part], tuple[list[date], list[str]]] = {}
         self._digests: dict[tuple[str, date, bool], str] = {}
         self._contents: dict[tuple[str, tuple[str, ...] | None, date, bool], str] = {}
         self._as_made: dict[tuple[str, str], tuple[str, Parameters]] = {}
-        self._readers: dict[tuple[str, str], _KeyReaders] = {}
+        self._readers: dict[tuple[str, str], _KeyReaders] = {}  # by table and input
         self._landed = landed_by_versions(self.contracts.values())
 
     def of(self, table: str, day: date) -> str:

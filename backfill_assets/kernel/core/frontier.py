@@ -121,8 +121,8 @@ class Frontiers:
             t: frontier_of(s) for t, s in view.sources.items()
         }
         self.below = landed_tables_upstream(contracts)
-        self._names = any(s.name for s in view.sources.values())
-        self._known: dict[frozenset[str], datetime | None] = {}
+        self._names = any(s.name for s in view.sources.values())  # whether a source has a name
+        self._known: dict[frozenset[str], datetime | None] = {}  # the least, by sources
 
     def sources_of(self, table: str) -> frozenset[str]:
         """The sources, by landed table, upstream of `table`; all sources if it has none."""

@@ -75,6 +75,7 @@ class LogCache:
     """
 
     def __init__(self) -> None:
+        # By table and what is kept of it: `HEAD`, or the name of a value.
         self._kept: dict[tuple[Place, str], _KeptValue] = {}
         # By table and day column the version of the newest state file that fits, as last seen.
         self._states: dict[tuple[Place, str], int] = {}

@@ -71,7 +71,7 @@ class Folder(Place):
         return path
 
     def names(self, folder: str = "") -> list[str]:
-        """As the port says."""
+        """As the port says; none where there is no such folder."""
         try:
             return os.listdir(self._path_of(folder))  # a log of years: names are enough
         except ABSENT:
@@ -82,7 +82,7 @@ class Folder(Place):
         return sorted(_files_below(self._path_of(folder), f"{folder}/" if folder else ""))
 
     def tokens(self, folder: str = "", after: str = "") -> dict[str, Token]:
-        """As the port says."""
+        """As the port says; without files that went away during the listing."""
         found = {}
         for name in self.below(folder):
             token = self.token(name) if name > after else None
@@ -176,7 +176,8 @@ class Folder(Place):
         _sync_path(os.path.dirname(path))
 
     def put(self, name: str, finished: Path, *, is_synced: bool = True) -> None:
-        """As the port says, by a rename: the file lies on the same file system."""
+        """As the port says, by a rename: the file lies on the same file system. A file that is not
+        `is_synced` may be empty or gone after a power cut until `sync_new` has named it."""
         path = self._path_to_make(name)
         if is_synced:
             _sync_path(str(finished))
@@ -214,7 +215,7 @@ class Folder(Place):
         shutil.rmtree(self._path_of(folder), ignore_errors=True)
 
     def prune(self, folder: str) -> None:
-        """As the port says."""
+        """As the port says; stops at the first folder that has something in it."""
         while folder:
             try:
                 os.rmdir(self._path_of(folder))
@@ -228,7 +229,8 @@ class Folder(Place):
             _sync_path(self._path_of(name))
 
     def sync_new(self, names: Collection[str]) -> None:
-        """As the port says."""
+        """As the port says: one by one with the folders that hold them, or the whole file system
+        from `SYNC_ALL_FROM` files on."""
         if len(names) >= SYNC_ALL_FROM:
             os.sync()
             return
@@ -266,7 +268,8 @@ class Folder(Place):
             os.close(descriptor)
 
     def abandoned(self, folder: str, is_past: Callable[[str, int], bool]) -> Iterator[str]:
-        """As the port says."""
+        """As the port says: a marker whose lock is free, as the kernel frees it at the death of its
+        process, so that `is_past` is not asked. Each is locked while the caller works on it."""
         for name in sorted(self.names(folder)):
             try:
                 descriptor = os.open(self._path_of(f"{folder}/{name}"), os.O_RDWR | os.O_NOFOLLOW)
@@ -296,7 +299,7 @@ class Folder(Place):
         return False
 
     def refuse_link(self, folder: str) -> None:
-        """As the port says."""
+        """As the port says: where the folder's real path is not below that of this place."""
         if os.path.realpath(self._path_of(folder)) != f"{os.path.realpath(self.path)}/{folder}":
             raise BackfillError(
                 f"the folder {self._path_of(folder)}",
@@ -306,7 +309,8 @@ class Folder(Place):
             )
 
     def file_fault(self, name: str) -> str:
-        """As the port says."""
+        """As the port says: a link on the way, or no regular file at its end; "" where there is no
+        such file."""
         path = self.path
         try:
             for part in name.split("/"):

@@ -125,19 +125,26 @@ def _read_entry(lake: Place, number: int) -> LakeVersion:
 def find_version(lake: Lake, at: datetime | int) -> LakeVersion | None:
     """The lake version with that number, or the newest by that instant (aware); None for an instant
     before the first entry. Raises BackfillError for an unknown number."""
+    if isinstance(at, int):
+        return numbered_version(lake, at)
+    numbers = reversed(entry_numbers(lake.place))
+    found = (_read_entry(lake.place, number) for number in numbers)
+    return next((entry for entry in found if entry.at <= at), None)
+
+
+def numbered_version(lake: Lake, number: int) -> LakeVersion:
+    """The lake version with that number. Raises BackfillError for a number that the lake does not
+    keep, or never had."""
     numbers = entry_numbers(lake.place)
-    if isinstance(at, datetime):
-        found = (_read_entry(lake.place, number) for number in reversed(numbers))
-        return next((entry for entry in found if entry.at <= at), None)
-    if at not in numbers:
+    if number not in numbers:
         kept = f"it keeps {numbers[0]} to {numbers[-1]}" if numbers else "it has none yet"
         raise BackfillError(
             f"the lake {lake.address}",
-            f"it has no lake version {at}: {kept}",
+            f"it has no lake version {number}: {kept}",
             "Nothing was read",
             "Name one of these, or an instant such as 2024-03-31T12:00:00Z",
         )
-    return _read_entry(lake.place, at)
+    return _read_entry(lake.place, number)
 
 
 def versions_seen(lake: Lake, at: datetime | int | None = None) -> dict[str, int] | None:

@@ -68,8 +68,8 @@ class QualityContext:
     ) -> list[Finding]:
         """Findings of every gate for `day` with the profile `profile`, against the days before it.
         `absent`: required input days that are missing; `failed`: reads of consumers that do not
-        answer with its rows. A day that waits for its cut, or is no mature label yet, may be
-        empty."""
+        answer with its rows. A day may be empty while its cut lies after the frontier, and
+        while its labels are not mature."""
         matures = self.contract.matures_after_days
         is_immature = matures is not None and not is_mature(day, matures, self.frontier)
         may_be_empty = built is Built.PENDING or is_immature

@@ -67,7 +67,8 @@ class Table:
     drops_incomplete: bool = False  # whether days with missing required inputs stay empty
     facts: Facts | None = None  # makes of a DuckDB query for rows one for days and numbers
     revisions: Revisions | None = None  # the same of queries for the rows before and after
-    account: Facts | None = None  # the same of a query for deliveries of whole keys
+    # The same of a query for deliveries of whole keys; see `has_account`.
+    account: Facts | None = None
     # The SQL of declared columns, for people.
     compiled: Mapping[str, str] = field(default_factory=dict)
     # Further inputs of the code: a file beside the pipeline's (`"model.json"`), an environment
@@ -93,6 +94,12 @@ class Table:
     def is_landed(self) -> bool:
         """Whether the table is loaded from landed files (raw)."""
         return self.contract.is_landed
+
+    @property
+    def has_account(self) -> bool:
+        """Whether its rows can be held against the deliveries in raw: those of staging, unless the
+        source is a table."""
+        return self.account is not None
 
     @property
     def brings_code(self) -> bool:
