@@ -23,6 +23,7 @@ from backfill_assets.kernel.core.needs import needed_days
 from backfill_assets.kernel.core.records import json_of
 from backfill_assets.kernel.core.states import State, States
 from backfill_assets.kernel.core.view import LakeView
+from backfill_assets.kernel.place.at_once import answers_of
 from backfill_assets.kernel.tables.data_files import column_type_names, refuse_altered_version
 from backfill_assets.kernel.tables.home import Lake
 from backfill_assets.kernel.tables.versions import unfinished_switches
@@ -280,9 +281,15 @@ def _raised_start(states: States) -> Iterator[str]:
 def _altered_tables(lake: Lake, states: States) -> Iterator[str]:
     """Yield a line for each table or ledger with altered data files. One `stat` per live file."""
     contracts, known = states.contracts.values(), states.view.tables
-    for contract in (*contracts, *ledgers_of(contracts)):
+
+    def text_of(contract: Contract) -> str:
+        """The text of a table's version that the states are of."""
         version = known[contract.name].version if contract.name in known else None
-        if text := altered_text(lake, contract, version):
+        return altered_text(lake, contract, version)
+
+    looked_at = (*contracts, *ledgers_of(contracts))
+    for contract, text in zip(looked_at, answers_of(lake.place, text_of, looked_at), strict=True):
+        if text:
             yield f"{contract.name}: {text}"
 
 

@@ -28,6 +28,7 @@ from typing import Any
 from backfill_assets.intake.ledger import ARRIVALS, FILES
 from backfill_assets.kernel.core.contracts import Contract
 from backfill_assets.kernel.core.days import ONE_DAY, DayRange
+from backfill_assets.kernel.core.process import collect_seldom
 from backfill_assets.kernel.core.readings import PARAMETERS, todays_parameters
 from backfill_assets.kernel.core.receipts import DayEntry, Receipt
 from backfill_assets.kernel.core.view import DayReceipt, LakeView, TableView
@@ -179,7 +180,9 @@ def look(home: Path) -> str:
 
 
 def status(home: Path) -> str:
-    """The states of all days, and whether their files are there."""
+    """The states of all days, and whether their files are there, as the command collects
+    garbage."""
+    collect_seldom()
     lake = open_lake(home)
     report = lake_status(lake, chosen_pipeline(lake))
     totals = dict[str, int]()

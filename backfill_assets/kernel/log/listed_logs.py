@@ -34,7 +34,7 @@ from backfill_assets.kernel.place.port import Gone, Place, Token
 if TYPE_CHECKING:
     from deltalake import DeltaTable
 
-KEPT_LOGS = 64  # a process that opens lake after lake does not grow
+KEPT_LOGS = 1024  # more than a lake has; a process that opens lake after lake does not grow
 
 
 @dataclass
@@ -61,8 +61,9 @@ class ListedLogs:
         self._known: dict[Place, _KnownLog] = {}
 
     def _known_log(self, table: Place) -> _KnownLog:
+        # Of a copy: other threads change it.
         while table not in self._known and len(self._known) >= KEPT_LOGS:
-            self._known.pop(next(iter(self._known)), None)
+            self._known.pop(next(iter(self._known.copy())), None)
         return self._known.setdefault(table, _KnownLog())
 
     def head(self, table: Place) -> int:

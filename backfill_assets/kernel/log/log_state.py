@@ -50,8 +50,8 @@ from backfill_assets.kernel.place.port import Place, Token
 T = TypeVar("T")
 KEEP_EVERY = 20  # commits: so many are read beside a kept state, at most
 HEAD, COMMITS = "head", "commits"  # names of values
-# A lake of ten tables has about twenty; a process that opens lake after lake does not grow.
-KEPT_VALUES = 128
+# A lake of 200 tables has some 800; a process that opens lake after lake does not grow.
+KEPT_VALUES = 2048
 
 
 class _KeptValue(NamedTuple):
@@ -145,8 +145,9 @@ class LogCache:
         if not is_newest:
             before = cast("T", value) if is_same_log and known.version < last else None
             value = read(before, last)
+        # Of a copy: other threads change it.
         while len(self._kept) >= KEPT_VALUES:
-            self._kept.pop(next(iter(self._kept)), None)
+            self._kept.pop(next(iter(self._kept.copy())), None)
         self._kept[table, name] = _KeptValue(last, token, value)
         return cast("T", value)
 

@@ -6,7 +6,7 @@ together (`versions`), writers always the heads. It needs no JVM and takes milli
 """
 
 from collections import defaultdict
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from datetime import date
 from typing import Protocol
@@ -15,6 +15,7 @@ from backfill_assets.kernel.core.contracts import Contract
 from backfill_assets.kernel.core.receipts import Receipt
 from backfill_assets.kernel.core.rooms import added_by_rooms
 from backfill_assets.kernel.core.view import DayReceipt, Deliveries, LakeView, TableView
+from backfill_assets.kernel.place.at_once import answers_of
 from backfill_assets.kernel.tables.home import Lake
 from backfill_assets.kernel.tables.store import TableStore
 from backfill_assets.kernel.tables.versions import versions_seen
@@ -43,7 +44,14 @@ def read_view(
     known = tuple(contracts)
     pinned = versions or {}
     landed = dict[str, str]()
-    read = {c.name: _table_view(lake, c.name, c.day_column, pinned) for c in reversed(known)}
+    read = dict[str, TableView]()
+
+    def read_table(contract: Contract) -> None:
+        """Read the view of a table."""
+        read[contract.name] = _table_view(lake, contract.name, contract.day_column, pinned)
+
+    for level in levels_of(known):
+        answers_of(lake.place, read_table, level)
     tables = {c.name: read[c.name] for c in known}
     for contract in known:
         if contract.is_landed:
@@ -61,6 +69,19 @@ def read_view(
         delivered,
         frozenset(others_write),
     )
+
+
+def levels_of(contracts: Sequence[Contract]) -> list[list[Contract]]:
+    """These contracts, upstream first, as levels, downstream first: a table lies in an earlier
+    level than all its inputs, and none of a level is made from another one of it."""
+    levels, level_of = list[list[Contract]](), dict[str, int]()
+    for contract in reversed(contracts):
+        own_level = level_of.get(contract.name, 0)
+        for read in contract.inputs:
+            level_of[read.table] = max(level_of.get(read.table, 0), own_level + 1)
+        levels += [[] for _ in range(own_level + 1 - len(levels))]
+        levels[own_level].append(contract)
+    return [level for level in levels if level]
 
 
 def refreshed_view(

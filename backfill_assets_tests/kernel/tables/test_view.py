@@ -11,7 +11,7 @@ from backfill_assets.intake.ledger import ARRIVALS
 from backfill_assets.kernel.core.receipts import DayEntry
 from backfill_assets.kernel.tables.home import Lake, open_lake
 from backfill_assets.kernel.tables.store import TableStore
-from backfill_assets.kernel.tables.view import read_view
+from backfill_assets.kernel.tables.view import levels_of, read_view
 from backfill_assets_tests.builders import (
     CONTRACTS,
     START,
@@ -84,3 +84,14 @@ def test_no_table_is_seen_as_newer_than_what_it_was_made_from(lake: Lake, table:
     for contract in CONTRACTS[1:]:
         for name in (i.table for i in contract.inputs):
             assert seen[contract.name] <= min(seen[name], seen["arrivals"]), (contract.name, name)
+
+
+def test_tables_that_are_read_at_once_are_made_from_none_of_each_other_nor_of_earlier_ones() -> (
+    None
+):
+    levels = levels_of(CONTRACTS)
+    at = {c.name: number for number, level in enumerate(levels) for c in level}
+    assert sorted(at) == sorted(c.name for c in CONTRACTS)
+    reads = [(at[c.name], at[i.table]) for c in CONTRACTS for i in c.inputs if i.table in at]
+    assert reads
+    assert [(own, read) for own, read in reads if own >= read] == []
