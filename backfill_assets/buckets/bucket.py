@@ -185,8 +185,12 @@ class Bucket(Place):
 
     def delete(self, name: str) -> None:
         """As the port says."""
-        if not self._local_copies.forget(self._full_name(name)):
-            self._bucket_objects.delete([self._object_key(name)])
+        self.delete_all([name])
+
+    def delete_all(self, names: Collection[str]) -> None:
+        """As the port says."""
+        sent = [n for n in names if not self._local_copies.forget(self._full_name(n))]
+        self._bucket_objects.delete([self._object_key(name) for name in sent])
 
     def delete_below(self, folder: str) -> None:
         """As the port says."""

@@ -11,26 +11,26 @@ Spark writes a day in several tasks, and where an upsert keeps rows.
 
 from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import date, datetime
 from math import ceil
 
+from backfill_assets.kernel.core.clock import utc_now
 from backfill_assets.kernel.core.contracts import Contract
 from backfill_assets.kernel.core.errors import BackfillError
 from backfill_assets.kernel.core.receipts import Built, Receipt
-from backfill_assets.kernel.core.view import TableView
+from backfill_assets.kernel.core.view import TableView, exists_at
+from backfill_assets.kernel.log.file_names import file_fault
 from backfill_assets.kernel.log.log import (
     LOG,
     LiveFile,
     checkpoint_name,
-    data_file_names,
-    file_changes,
+    commit_name,
     first_version_of,
-    read_commits,
     torn_checkpoints,
 )
 from backfill_assets.kernel.log.log_state import LOGS
-from backfill_assets.kernel.place.port import Place, table_lock
+from backfill_assets.kernel.place.port import Place, Token, table_lock
 from backfill_assets.kernel.tables.committer import rewrite_files
 from backfill_assets.kernel.tables.data_files import files_of_version, refuse_altered_files
 from backfill_assets.kernel.tables.embedded import duckdb_cursor, sql_literal
@@ -41,6 +41,16 @@ from backfill_assets.kernel.tables.staging import WRITES, Staged, fill_staging, 
 from backfill_assets.kernel.write.audit import audit_files
 from backfill_assets.reading.fitness import contract_of_file
 from backfill_assets.reading.kept_files import pinned_files
+from backfill_assets.upkeep.remembered import remember
+from backfill_assets.upkeep.removals import (
+    Removal,
+    Removals,
+    data_file_tokens,
+    first_removals,
+    follow_commits,
+    known_removals,
+    live_names,
+)
 
 REASON = "maintain"
 # The newest, and one more for readers that found it before the newest was there.
@@ -70,29 +80,80 @@ class Unneeded:
         return (*self.replaced, *self.no_version, *self.checkpoints)
 
 
+@dataclass(frozen=True)
+class _Look:
+    """What a look at a table found."""
+
+    known: Removals  # by its commits and, where they were listed, its files
+    no_version: Mapping[str, Token]  # the old files that no version names
+    checkpoints: tuple[str, ...]
+
+
 def find_unneeded(lake: LakeFolder, contract: Contract, since: datetime) -> Unneeded:
-    """Find the files that no version of the table since then (aware) holds. Reads the log and lists
-    the folder.
+    """Find the files that no version of the table since then (aware) holds, from where the last
+    upkeep ended; writes nothing.
 
     Files of writes under way stay, and so does a file that no version names if it was changed since
     then: another program may be about to commit it; and what a snapshot pins. Raises BackfillError
     if the log has a gap or is torn.
     """
+    table = lake.table_place(contract.name)
+    known = known_removals(lake.place, table) or first_removals(table, since.timestamp())
+    return _unneeded_of(lake, contract, since, _look_at_table(lake, contract, since, known))
+
+
+def _look_at_table(lake: LakeFolder, contract: Contract, since: datetime, known: Removals) -> _Look:
+    """Continue what is known of a table up to its newest version, and list its files where that is
+    due."""
     table, before = lake.table_place(contract.name), since.timestamp()
-    removed = _removal_times(table)
-    gone = {file for file, at in removed.items() if at is not None and at < before}
-    data_files = data_file_names(table)
-    # Asked last: a marker is there before its first file.
+    known = follow_commits(known, table, LOGS.head(table))
+    unnamed = dict[str, Token]()
+    if known.is_listing_due(utc_now()):
+        files = data_file_tokens(table)
+        known = known.listed(files, utc_now())
+        head = LOGS.head(table)  # a file that was listed, and is of a later version, is young
+        known = follow_commits(known, table, head)
+        old = {name for name, token in files.items() if token.changed_at < before}
+        nameless = old - known.waiting.keys()
+        nameless -= live_names(table, head) if nameless else set()
+        if nameless and first_version_of(table):  # what others left in their table is theirs
+            nameless = {name for name in nameless if _write_of(name)}
+        unnamed = {name: files[name] for name in sorted(nameless)}
+    checkpoints, oldest = _old_checkpoints(table, known.checkpoint)
+    return _Look(replace(known, checkpoint=oldest), unnamed, tuple(checkpoints))
+
+
+def _unneeded_of(lake: LakeFolder, contract: Contract, since: datetime, look: _Look) -> Unneeded:
+    """The files of a look that can be deleted now."""
+    table, waiting = lake.table_place(contract.name), look.known.waiting
+    before = since.timestamp()
+    due = [name for name, removal in waiting.items() if removal.at < before]
+    free = _free_files(lake, contract, look.known.version, [*due, *look.no_version])
+    replaced = tuple(sorted(name for name in free if name in waiting))
+    no_version = tuple(sorted(name for name in free if name not in waiting))
+    size = sum(waiting[name].size for name in replaced)
+    size += sum(look.no_version[name].size for name in no_version)
+    size += sum(found or 0 for found in table.sizes(look.checkpoints).values())
+    return Unneeded(contract.name, replaced, no_version, look.checkpoints, size)
+
+
+def _free_files(
+    lake: LakeFolder, contract: Contract, version: int, names: Sequence[str]
+) -> list[str]:
+    """Those of a table's files that no write under way and no snapshot has, that lie behind no
+    link, and that the version does not hold, whatever upkeep remembers."""
+    if not names:
+        return []
+    table = lake.table_place(contract.name)
     under_way = {*lake.place.names(marker_folder(contract.name))}
-    finished = [name for name in data_files if _write_of(name) not in under_way]
-    replaced = _unpinned_files(lake, contract, [name for name in finished if name in gone])
-    unnamed = [name for name in finished if name not in removed]
-    if first_version_of(table):  # what others left in their table is theirs
-        unnamed = [name for name in unnamed if _write_of(name)]
-    no_version = [name for name in unnamed if _is_older(table, name, before)]
-    old = _old_checkpoints(table)
-    total = sum(table.size(name) or 0 for name in (*replaced, *no_version, *old))
-    return Unneeded(contract.name, tuple(replaced), tuple(no_version), tuple(old), total)
+    # Asked after they were chosen: a snapshot that is begun from now on keeps none of them.
+    pinned = pinned_files(lake.place)
+    if pinned is None:  # one is being made
+        return []
+    live = live_names(table, version)
+    taken = {name for name in names if f"{TABLES}/{contract.name}/{name}" in pinned or name in live}
+    free = [name for name in names if name not in taken and _write_of(name) not in under_way]
+    return [name for name in free if not file_fault(table, [name])]
 
 
 def _write_of(name: str) -> str:
@@ -102,64 +163,81 @@ def _write_of(name: str) -> str:
     return rest.partition("/")[0] if first == WRITES else ""
 
 
-def _is_older(table: Place, name: str, before: float) -> bool:
-    """Whether a file was last changed before a moment (seconds since 1970); not one that is
-    gone."""
-    token = table.token(name)
-    return token is not None and token.changed_at < before
-
-
-def _unpinned_files(lake: LakeFolder, contract: Contract, replaced: list[str]) -> list[str]:
-    """Those of a table's replaced files that no snapshot keeps; none while one is being made."""
-    if not replaced:
-        return []
-    # Asked after they were chosen: a snapshot that is begun from now on keeps none of them.
-    pinned = pinned_files(lake.place)
-    if pinned is None:
-        return []
-    return [name for name in replaced if f"{TABLES}/{contract.name}/{name}" not in pinned]
-
-
 def remove_unneeded(lake: LakeFolder, contract: Contract, since: datetime) -> Unneeded:
-    """Find the files again and delete them, while nobody writes the table or puts days of it back;
-    returns the deleted ones.
+    """Find the files and delete them, and remember where the next upkeep begins; returns the
+    deleted ones.
 
-    Stopped in between, it has deleted some; the next call finds the others.
+    The table's lock is held for the deletion alone: what was found before is held against what was
+    committed and pinned meanwhile. Stopped in between, it has deleted some; the next call finds the
+    others.
     """
     table = lake.table_place(contract.name)
     table.refuse_link(WRITES)
-    with table_lock(lake.place, contract.name):
-        found = find_unneeded(lake, contract, since)
-        for name in found.names:
-            table.delete(name)
-        for folder in {name.rpartition("/")[0] for name in (*found.replaced, *found.no_version)}:
-            table.prune(folder)
-        LOGS.keep_newest_state(table, contract.day_column)
+    before = known_removals(lake.place, table)
+    known = before or first_removals(table, since.timestamp())
+    look = _look_at_table(lake, contract, since, known)
+    found = _unneeded_of(lake, contract, since, look)
+    known = look.known
+    if found.names or before is None:
+        with table_lock(lake.place, contract.name):
+            found, known = _delete_found(lake, contract, since, look)
+    if known != before and exists_at(known.version):
+        remember(lake.place, table.name, known)
     return found
 
 
-def _removal_times(table: Place) -> dict[str, float | None]:
-    """Every data file that the log names: when a commit took it out (seconds since 1970), None
-    while it is live.
+def _delete_found(
+    lake: LakeFolder, contract: Contract, since: datetime, look: _Look
+) -> tuple[Unneeded, Removals]:
+    """Delete what is still unneeded of a look, under the table's lock; gives it, and what is known
+    then."""
+    table = lake.table_place(contract.name)
+    nameless = {
+        name: Removal(token.changed_at, token.size) for name, token in look.no_version.items()
+    }
+    waiting = {**look.known.waiting, **nameless}  # a commit that names a file takes it out of these
+    known = follow_commits(replace(look.known, waiting=waiting), table, LOGS.head(table))
+    still = {n: t for n, t in look.no_version.items() if known.waiting.get(n) == nameless[n]}
+    kept = {name: removal for name, removal in known.waiting.items() if name not in still}
+    known = replace(known, waiting=kept)
+    found = _unneeded_of(lake, contract, since, replace(look, known=known, no_version=still))
+    table.delete_all(found.names)
+    for folder in {name.rpartition("/")[0] for name in (*found.replaced, *found.no_version)}:
+        table.prune(folder)
+    LOGS.keep_newest_state(table, contract.day_column)
+    gone = {*found.replaced}
+    left = {name: removal for name, removal in kept.items() if name not in gone}
+    return found, replace(known, waiting=left)
 
-    A clock that was set back makes no commit older than the one before it.
-    """
-    found: dict[str, float | None] = {}
-    now = 0.0
-    for commit in read_commits(table):
-        now = max(now, commit.timestamp_ms / 1000)
-        found |= {c.path: None if c.is_added else now for c in file_changes(table, commit.version)}
-    return found
+
+def _old_checkpoints(table: Place, since: int) -> tuple[list[str], int]:
+    """The whole checkpoints before the newest ones, of those from a version on, and the version of
+    the oldest that stays. A torn one is left to `mend`, and an adopted table is opened by the one
+    of its first version, or by one before it."""
+    first = max(since, first_version_of(table) + 1)
+    found = sorted(_checkpoints_from(table, first))
+    if len(found) <= KEPT_CHECKPOINTS:
+        return [], found[0] if found else since
+    # A power cut tears no object of a store.
+    torn = set[str]() if table.is_store else {*torn_checkpoints(table)}
+    names = [checkpoint_name(version) for version in found]
+    whole = [v for v, name in zip(found, names, strict=True) if name.rpartition("/")[2] not in torn]
+    old, kept = whole[:-KEPT_CHECKPOINTS], whole[-KEPT_CHECKPOINTS:]
+    return [checkpoint_name(version) for version in old], kept[0] if kept else since
 
 
-def _old_checkpoints(table: Place) -> list[str]:
-    """Whole checkpoints before the newest ones; a torn one is left to `mend`, and an adopted table
-    is opened by the one of its first version, or by one before it."""
-    torn = torn_checkpoints(table)
-    names = [n for n in sorted(table.names(LOG)) if n.endswith(".checkpoint.parquet")]
-    whole = [f"{LOG}/{name}" for name in names if name not in torn]
-    of_others = checkpoint_name(first_version_of(table))
-    return [name for name in whole if name > of_others][:-KEPT_CHECKPOINTS]
+def _checkpoints_from(table: Place, first: int) -> list[int]:
+    """The versions of a table's checkpoints from one on; a store lists no name before it."""
+    if table.is_store:
+        listed = [*table.tokens(LOG, commit_name(first).removesuffix(".json"))]
+    else:
+        listed = [f"{LOG}/{name}" for name in table.names(LOG)]
+    found = list[int]()
+    for name in listed:
+        stem, _, ending = name.removeprefix(f"{LOG}/").partition(".")
+        if ending == "checkpoint.parquet" and stem.isdecimal():
+            found.append(int(stem))
+    return [version for version in found if version >= first]
 
 
 def uneven_files(lake: Lake, contract: Contract, file_bytes: int) -> Layout:

@@ -9,7 +9,8 @@ import uuid
 from collections.abc import Callable, Collection, Mapping
 from contextlib import nullcontext, suppress
 from dataclasses import dataclass
-from datetime import date, datetime, timedelta
+from datetime import UTC, date, datetime, timedelta
+from functools import partial
 from itertools import islice
 from typing import TypeVar
 
@@ -23,13 +24,11 @@ from backfill_assets.kernel.core.contracts import Contract, refuse_external
 from backfill_assets.kernel.core.days import ranges_text
 from backfill_assets.kernel.core.receipts import Receipt
 from backfill_assets.kernel.core.view import exists_at
-from backfill_assets.kernel.place.port import Held, load_lock
+from backfill_assets.kernel.place.port import Gone, Held, load_lock
 from backfill_assets.kernel.tables.home import Lake
 from backfill_assets.kernel.tables.versions import (
-    entry_name,
-    entry_numbers,
+    KeptEntries,
     forget_silent_markers,
-    numbered_version,
     record_versions,
     versions_seen,
 )
@@ -46,10 +45,13 @@ from backfill_assets.upkeep.housekeeping import (
     remove_unneeded,
     uneven_files,
 )
+from backfill_assets.upkeep.remembered import recall, remember
 from backfill_assets.upkeep.settings import retention_of
+from backfill_assets.upkeep.thinning import Thinned, unneeded_entries
 
 T = TypeVar("T")
 LINKS_STAY = timedelta(days=7)
+THINNED = "lake versions"  # what is remembered of them; no table has such a name
 # Until then a machine that was off finds the runs that died with it by their markers, and ends them
 # in Dagster.
 MARKERS_STAY = timedelta(days=7)
@@ -138,10 +140,26 @@ def _clear_leftovers(lake: Lake, since: datetime) -> None:
 
 
 def _delete_old_versions(lake: Lake, before: datetime) -> None:
-    """Delete the lake versions from before an instant (aware), never the newest."""
-    for number in entry_numbers(lake.place)[:-1]:
-        if numbered_version(lake, number).at < before:
-            lake.place.delete(entry_name(number))
+    """Delete the lake versions from before an instant (aware), and thin out those after it, from
+    where the last upkeep ended; never the newest."""
+    last = recall(lake.place, THINNED, Thinned) or Thinned()
+    named = partial(_named_instants, lake)
+    with suppress(Gone):  # another machine does the same now
+        entries = KeptEntries(lake.place)
+        unneeded, thinned = unneeded_entries(entries, before, utc_now(), named, last)
+        entries.delete(unneeded)
+        if thinned != last:
+            remember(lake.place, THINNED, thinned)
+
+
+def _named_instants(lake: Lake) -> list[datetime]:
+    """When something was made, ascending, that is held against what readers saw then: unfinished
+    plans, snapshots and candidates."""
+    made = [plan.created for plan in active_plans(lake)]
+    for whole in (snapshots_of(lake.place), candidates_of(lake.place)):
+        tokens = (whole.place.token(f"{name}/{whole.file}") for name in whole.names())
+        made += [datetime.fromtimestamp(token.changed_at, UTC) for token in tokens if token]
+    return sorted(made)
 
 
 def _delete_old_links(lake: Lake) -> None:

@@ -121,3 +121,18 @@ def test_a_bucket_points_to_no_folder_and_copies_a_file(place: Place, tmp_path: 
     place.point("a", theirs)
     theirs.unlink()
     assert (place.read("a"), place.local("a").read_bytes()) == (b"1", b"1")
+
+
+def test_two_thousand_objects_go_by_three_requests_and_their_copies_with_them(
+    bucket_address: str, moto_server: stores.StoreServer, tmp_path: Path
+) -> None:
+    place = Bucket(bucket_address, str(tmp_path))
+    names = [f"a/{number}" for number in range(2001)]
+    for name in names[:3]:
+        place.write(name, b"1")
+    assert place.local("a/1").read_bytes() == b"1"
+    moto_server.seen()
+    place.delete_all(names)
+    asked = [request.partition(" ")[0] for request in moto_server.seen()]
+    assert (asked, place.below()) == (["POST"] * 3, [])
+    assert not [path for path in tmp_path.rglob("1") if path.is_file()]

@@ -9,9 +9,11 @@ import itertools
 import json
 import re
 from collections.abc import Collection, Iterable, Iterator, Mapping
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from dataclasses import dataclass
 from datetime import UTC, date, datetime
+from functools import partial
 from typing import Any
 from urllib.parse import unquote
 
@@ -36,6 +38,7 @@ FILE_DIGESTS = "backfill_assets.files"
 # Of SHA-256 in hexadecimal: chance is to be found out, receipts hold the rows against intent.
 FILE_DIGEST_CHARS = 16
 HEAD = ".head"  # beside the commits: the newest version with its digest
+AT_ONCE = 32  # commits that a store is asked for: each takes some 30 ms
 MAGIC = b"PAR1"  # first and last bytes of a whole Parquet file
 HINT = "_last_checkpoint"
 CHECKPOINT = re.compile(r"([0-9]+)\.checkpoint\.parquet")
@@ -126,6 +129,28 @@ def unbroken_versions(
     if present and present[-1] > after:
         refuse_torn(table, present)
     return [version for version in present if version > after]
+
+
+def commit_contents(table: Place, after: int, last: int) -> Iterator[tuple[int, bytes]]:
+    """The bytes of the commits with a version greater than `after`, up to the last one, ascending,
+    without listing the log; of a store some at once. Raises as `read_commits` does."""
+    refuse_torn(table, [last])
+    if not table.is_store:
+        for version in range(after + 1, last + 1):
+            yield version, _commit_content(table, version)
+        return
+    with ThreadPoolExecutor(AT_ONCE) as pool:
+        for first in range(after + 1, last + 1, AT_ONCE):
+            versions = range(first, min(first + AT_ONCE, last + 1))
+            contents = pool.map(partial(_commit_content, table), versions)
+            yield from zip(versions, contents, strict=True)
+
+
+def _commit_content(table: Place, version: int) -> bytes:
+    try:
+        return table.read(commit_name(version))
+    except Gone:
+        raise _missing_version_error(table, version) from None
 
 
 def _missing_version_error(table: Place, version: int) -> BackfillError:
@@ -222,10 +247,13 @@ class FileChange:
     stats: str  # as JSON
 
 
-def file_changes(table: Place, version: int) -> Iterator[FileChange]:
-    """Changes of data files by one commit, in its order; the one that adopted a table brings the
-    files that it had. Raises BackfillError at a torn line, and for a change that is none."""
-    found: Iterable[Mapping[str, Any]] = [*commit_actions(table, version)]
+def file_changes(
+    table: Place, version: int, content: Iterable[bytes] | None = None
+) -> Iterator[FileChange]:
+    """Changes of data files by one commit, in its order, whose lines may be given (`content`); the
+    one that adopted a table brings the files that it had. Raises BackfillError at a torn line, and
+    for a change that is none."""
+    found: Iterable[Mapping[str, Any]] = [*commit_actions(table, version, content)]
     if any(ADOPTION in (action.get("commitInfo") or ()) for action in found):
         found = adopted_files(table.uri(), version)
     for action in found:

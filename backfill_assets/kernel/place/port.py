@@ -226,6 +226,12 @@ class Place(Protocol):
     def delete(self, name: str) -> None:
         """Atomic. Delete a file; harmless if it is gone."""
 
+    def delete_all(self, names: Collection[str]) -> None:
+        """Not atomic: stopped halfway, some files are left. As `delete`, of many files: of a store
+        a thousand by each request."""
+        for name in names:
+            self.delete(name)
+
     def delete_below(self, folder: str) -> None:
         """Not atomic: stopped halfway, some files are left. Delete a folder with all its files;
         leaves what it may not delete."""

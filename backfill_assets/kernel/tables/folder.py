@@ -35,6 +35,7 @@ OWN_FOLDERS = (
     CANDIDATES,
     FORGOTTEN,
     VERSIONS,
+    ".upkeep",
     ASSETS,
     ".alerts",
 )

@@ -11,12 +11,14 @@ view of a lake (`view`).
 """
 
 import json
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
+from bisect import bisect_right
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from functools import partial
-from typing import Any
+from itertools import accumulate
+from typing import Any, TypeVar
 
 from backfill_assets.kernel.core.clock import utc_now
 from backfill_assets.kernel.core.contracts import Contract
@@ -39,12 +41,14 @@ from backfill_assets.kernel.log.run_markers import (
     markers_by_run,
     process_of,
 )
-from backfill_assets.kernel.place.port import RUNS, SHOWN_SECONDS, AlreadyThere, Place
+from backfill_assets.kernel.place.port import RUNS, SHOWN_SECONDS, AlreadyThere, Gone, Place
 from backfill_assets.kernel.place.processes import PlacedProcess
 from backfill_assets.kernel.tables.folder import VERSIONS
 from backfill_assets.kernel.tables.home import Lake
 
+T = TypeVar("T")
 EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
+READ_ATTEMPTS = 3  # upkeep thins entries out once a day or so, all at a time
 
 
 @dataclass(frozen=True)
@@ -92,10 +96,78 @@ class LakeVersion:
     held: HeldBack = field(default=HeldBack(), metadata=IF_OTHER)
 
 
+class KeptEntries:
+    """The kept entries of a lake's log, as one listing gives them, oldest first. Each is read when
+    its time is asked for, and once. The times never fall from one entry to the next."""
+
+    def __init__(self, place: Place) -> None:
+        self._place = place
+        changed = dict[int, float]()
+        for name, token in place.tokens(VERSIONS).items():
+            stem = name.removeprefix(f"{VERSIONS}/").removesuffix(".json")
+            if stem.isdigit():
+                changed[int(stem)] = token.changed_at
+        self.numbers = sorted(changed)  # of the entries
+        # When the place took each; of an entry that was copied, when the copy was made.
+        self._changed_at = [*accumulate((changed[number] for number in self.numbers), max)]
+        self._read = dict[int, LakeVersion]()
+
+    def entry(self, index: int) -> LakeVersion:
+        """The entry at an index of `numbers`. Raises Gone where it was thinned out meanwhile, and
+        BackfillError for a damaged file."""
+        number = self.numbers[index]
+        if number not in self._read:
+            self._read[number] = _read_entry(self._place, number)
+        return self._read[number]
+
+    def delete(self, numbers: Iterable[int]) -> None:
+        """Delete the files of entries, by their numbers."""
+        self._place.delete_all([entry_name(number) for number in numbers])
+
+    def count_by(self, instant: datetime) -> int:
+        """The number of entries that were written by an instant (aware).
+
+        The search begins where the listing's times point to, so that it mostly reads two entries;
+        where they mislead, it reads twice as many as halving does."""
+        low, high = 0, len(self.numbers)
+        probe, step = bisect_right(self._changed_at, instant.timestamp()), 1
+        begins, ends = False, False  # whether an entry by the instant was met, and a later one
+        while low < high:
+            probe = min(max(probe, low), high - 1)
+            if self.entry(probe).at <= instant:
+                low, begins = probe + 1, True
+            else:
+                high, ends = probe, True
+            if begins and ends:
+                probe = (low + high) // 2
+            else:
+                probe = low + step - 1 if begins else high - step
+            step *= 2
+        return low
+
+
 def newest_version(lake: Lake) -> LakeVersion | None:
     """The newest lake version; None for a lake without entries."""
-    numbers = entry_numbers(lake.place)
-    return _read_entry(lake.place, numbers[-1]) if numbers else None
+
+    def read() -> LakeVersion | None:
+        numbers = entry_numbers(lake.place)
+        return _read_entry(lake.place, numbers[-1]) if numbers else None
+
+    return _read_though_thinned(lake, read)
+
+
+def _read_though_thinned(lake: Lake, read: Callable[[], T]) -> T:
+    """The result of `read`, which lists entries and reads some: again, where upkeep thinned one out
+    in between."""
+    for _ in range(READ_ATTEMPTS):
+        with suppress(Gone):
+            return read()
+    raise BackfillError(
+        f"the lake {lake.address}",
+        f"an entry that {VERSIONS} lists cannot be read",
+        "Nothing was read",
+        "Look for a link there that leads to no file, and delete it; else run again",
+    )
 
 
 def entry_numbers(lake: Place) -> list[int]:
@@ -110,10 +182,14 @@ def entry_name(number: int) -> str:
 
 
 def _read_entry(lake: Place, number: int) -> LakeVersion:
-    """The entry of the lake's log with that number; raises BackfillError for a damaged file."""
+    """The entry of the lake's log with that number. Raises Gone, and BackfillError for a damaged
+    file."""
     try:
-        return record_of(LakeVersion, {**lake.read_json(entry_name(number)), "number": number})
-    except (KeyError, TypeError, ValueError):
+        content = json.loads(lake.read(entry_name(number)))
+        return record_of(LakeVersion, {**content, "number": number})
+    except (Gone, BackfillError):
+        raise
+    except (OSError, KeyError, TypeError, ValueError):
         raise BackfillError(
             f"the lake {lake}",
             f"the entry {lake.uri(entry_name(number))} of its log is not what was written",
@@ -123,28 +199,46 @@ def _read_entry(lake: Place, number: int) -> LakeVersion:
 
 
 def find_version(lake: Lake, at: datetime | int) -> LakeVersion | None:
-    """The lake version with that number, or the newest by that instant (aware); None for an instant
-    before the first entry. Raises BackfillError for an unknown number."""
+    """The lake version with that number, or the newest kept one by that instant (aware); None for
+    an instant before the first entry. Raises BackfillError for a number that is not kept."""
     if isinstance(at, int):
         return numbered_version(lake, at)
-    numbers = reversed(entry_numbers(lake.place))
-    found = (_read_entry(lake.place, number) for number in numbers)
-    return next((entry for entry in found if entry.at <= at), None)
+    return _read_though_thinned(lake, partial(_newest_by, lake, at))
+
+
+def _newest_by(lake: Lake, instant: datetime) -> LakeVersion | None:
+    entries = KeptEntries(lake.place)
+    count = entries.count_by(instant)
+    return entries.entry(count - 1) if count else None
 
 
 def numbered_version(lake: Lake, number: int) -> LakeVersion:
     """The lake version with that number. Raises BackfillError for a number that the lake does not
     keep, or never had."""
+    return _read_though_thinned(lake, partial(_entry_numbered, lake, number))
+
+
+def _entry_numbered(lake: Lake, number: int) -> LakeVersion:
     numbers = entry_numbers(lake.place)
     if number not in numbers:
-        kept = f"it keeps {numbers[0]} to {numbers[-1]}" if numbers else "it has none yet"
         raise BackfillError(
             f"the lake {lake.address}",
-            f"it has no lake version {number}: {kept}",
+            f"it has no lake version {number}: {_kept_in_words(numbers, number)}",
             "Nothing was read",
             "Name one of these, or an instant such as 2024-03-31T12:00:00Z",
         )
     return _read_entry(lake.place, number)
+
+
+def _kept_in_words(numbers: Sequence[int], lacking: int) -> str:
+    """Which of the entries with these numbers are next to one that is not kept."""
+    if not numbers:
+        return "it has none yet"
+    if not numbers[0] < lacking < numbers[-1]:
+        return f"it keeps {numbers[0]} to {numbers[-1]}"
+    following = bisect_right(numbers, lacking)
+    before, after = numbers[following - 1], numbers[following]
+    return f"upkeep thinned it out, and keeps {before} and {after}"
 
 
 def versions_seen(lake: Lake, at: datetime | int | None = None) -> dict[str, int] | None:

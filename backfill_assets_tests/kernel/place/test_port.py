@@ -210,6 +210,16 @@ def test_files_are_deleted_alone_or_with_their_folder(place: Place) -> None:
     assert (place.below(), place.names("a")) == (["a/1"], ["1"])
 
 
+def test_many_files_are_deleted_at_once_and_those_that_are_gone_harm_nothing(place: Place) -> None:
+    names = [f"a/{number}" for number in range(9)]
+    for name in names[::2]:
+        place.write(name, b"1")
+    (place.prepared("a") / "9").write_bytes(b"not sent yet")
+    place.delete_all([*names[1:], "a/9"])
+    place.delete_all([])
+    assert place.below() == ["a/0"]
+
+
 def test_what_engines_write_and_read_is_found_by_name(place: Place) -> None:
     (place.prepared("writes/1") / "part-0.parquet").write_bytes(b"rows")
     place.sync("writes/1/part-0.parquet", "writes/1", "")

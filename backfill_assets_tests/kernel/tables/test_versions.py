@@ -4,26 +4,35 @@ here: publications and rollbacks themselves (`candidates.test_publications`,
 
 import json
 import os
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import replace
-from datetime import UTC, datetime
+from dataclasses import dataclass, field, replace
+from datetime import UTC, datetime, timedelta
+from itertools import accumulate
 from pathlib import Path
+from tempfile import TemporaryDirectory
 
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
 from backfill_assets.kernel.core.clock import utc_now
 from backfill_assets.kernel.core.digests import digest_of
 from backfill_assets.kernel.core.errors import BackfillError
 from backfill_assets.kernel.core.records import json_of, record_of
 from backfill_assets.kernel.log.run_markers import BEAT, UNSEEN_SECONDS
-from backfill_assets.kernel.place.port import RUNS
+from backfill_assets.kernel.place.folder import Folder
+from backfill_assets.kernel.place.port import RUNS, Token
 from backfill_assets.kernel.place.processes import PlacedProcess, Process
+from backfill_assets.kernel.tables import versions
 from backfill_assets.kernel.tables.folder import VERSIONS
 from backfill_assets.kernel.tables.versions import (
+    EPOCH,
     HeldBack,
+    KeptEntries,
     LakeVersion,
     UnfinishedSwitch,
+    entry_name,
     entry_numbers,
     find_version,
     newest_version,
@@ -35,9 +44,11 @@ from backfill_assets.kernel.tables.versions import (
 )
 from backfill_assets.kernel.tables.view import settled_view
 from backfill_assets_tests.candidate_world import CandidateWorld
+from backfill_assets_tests.faults import doing_before
 from backfill_assets_tests.files import write_json
 from backfill_assets_tests.logs import place_of
 from backfill_assets_tests.planned import BUILT, DAYS, Planned
+from backfill_assets_tests.strategies import examples
 
 pytestmark = pytest.mark.usefixtures("storages")
 IN_ANOTHER_CONTAINER = replace(PlacedProcess.this(), numbering="pid:[1]", pid=7)
@@ -298,6 +309,87 @@ def test_a_lake_version_is_found_by_number_and_by_instant(made: Planned) -> None
     (made.root / VERSIONS / f"{2:020d}.json").write_text("{")
     with pytest.raises(BackfillError, match=r"0002\.json of its log is not what was written"):
         seen(made)
+
+
+@given(
+    st.lists(st.integers(0, 90), min_size=1, max_size=40),
+    st.lists(st.tuples(st.integers(0, 39), st.integers(-9, 9)), max_size=6),
+    st.integers(-2, 400),
+)
+@settings(max_examples=examples(60), deadline=None)
+def test_an_instant_finds_the_newest_entry_by_then_whatever_times_the_place_tells(
+    waits: Sequence[int], copied: Sequence[tuple[int, int]], asked: int
+) -> None:
+    """`copied`: entries that a copy of the lake wrote at other times."""
+    with TemporaryDirectory() as folder:
+        place, times = Folder(folder), [*accumulate(waits)]
+        for number, seconds in enumerate(times):
+            name, at = entry_name(number), EPOCH + timedelta(seconds=seconds)
+            entry = LakeVersion(number, {}, at, "me", "a run", ())
+            place.write(name, json.dumps(json_of(entry)).encode())
+            os.utime(place.local(name), (seconds, seconds))
+        for number, off in copied:
+            if number < len(times):
+                os.utime(place.local(entry_name(number)), (1000 + off, 1000 + off))
+        found = KeptEntries(place).count_by(EPOCH + timedelta(seconds=asked))
+        assert found == sum(seconds <= asked for seconds in times)
+
+
+@dataclass(frozen=True)
+class LongHistory(Folder):
+    """Ten thousand entries, one a minute, as the port gives them; which of them were read."""
+
+    asked: list[int] = field(default_factory=list, compare=False)
+
+    def tokens(self, folder: str = "", after: str = "") -> dict[str, Token]:
+        times = {n: 60.0 * n + (0, 0.03)[n % 2] for n in range(10_000)}
+        return {entry_name(n): Token((n,), 1, at) for n, at in times.items()}
+
+    def read(self, name: str) -> bytes:
+        number = int(name.rpartition("/")[2].removesuffix(".json"))
+        self.asked.append(number)
+        entry = LakeVersion(number, {}, EPOCH + timedelta(minutes=number), "me", "a run", ())
+        return json.dumps(json_of(entry)).encode()
+
+
+@pytest.mark.parametrize("number", [-1, 0, 1, 4_999, 5_000, 9_998, 9_999])
+def test_of_ten_thousand_entries_an_instant_reads_three_at_most(number: int) -> None:
+    """A listing of their names comes before."""
+    place = LongHistory("/nowhere")
+    assert KeptEntries(place).count_by(EPOCH + timedelta(minutes=number)) == number + 1
+    assert len(place.asked) <= 3
+
+
+def test_a_lake_version_that_was_thinned_out_is_named_with_those_beside_it(made: Planned) -> None:
+    for value in range(3):
+        made.write("staging", {0: value})
+        end(made)
+    made.lake.place.delete(entry_name(2))
+    with pytest.raises(BackfillError, match="thinned it out, and keeps 1 and 3"):
+        find_version(made.lake, 2)
+
+
+def test_an_entry_that_goes_between_the_listing_and_the_reading_is_passed_over(
+    made: Planned,
+) -> None:
+    first = newest_version(made.lake)
+    made.write("staging", {0: 8})
+    end(made)
+    second = newest_version(made.lake)
+    made.write("staging", {0: 9})
+    end(made)
+    assert first is not None
+    assert second is not None
+    with doing_before(
+        versions._read_entry, lambda: made.lake.place.delete(entry_name(second.number))
+    ):
+        assert find_version(made.lake, second.at) == first
+
+
+def test_a_link_to_no_entry_is_said_and_not_read_for_ever(made: Planned) -> None:
+    (made.root / VERSIONS / f"{9:020d}.json").symlink_to("nothing")
+    with pytest.raises(BackfillError, match="a link there that leads to no file"):
+        newest_version(made.lake)
 
 
 @pytest.mark.parametrize("lacking", ["tables", "at", "unfinished"])
