@@ -82,12 +82,12 @@ class DeclaredTable:
         inputs = tuple(_parsed_input(*values) for values in body["inputs"])
         asset = tuple(map(str, body["asset"]))
         contract = Contract(
-            body["table"],
-            body["description"],
-            tuple(Column(*column) for column in body["columns"]),
-            body["day_column"],
-            tuple(body["key"]),
-            inputs,
+            name=body["table"],
+            description=body["description"],
+            columns=tuple(Column(*column) for column in body["columns"]),
+            day_column=body["day_column"],
+            key=tuple(body["key"]),
+            inputs=inputs,
             rules=tuple(
                 Rule(name, text, words, tuple(per), warns)
                 for name, text, words, per, warns in body["rules"]

@@ -143,7 +143,13 @@ def publish_candidate(
     if catch_up and yes:
         _catch_up_candidate(candidate_lake, note)
     request = PublishRequest(
-        lake, pipeline, candidate_lake, pipeline_in(candidate_lake), days, note, not no_compare
+        lake=lake,
+        pipeline=pipeline,
+        candidate=candidate_lake,
+        candidate_pipeline=pipeline_in(candidate_lake),
+        days=days,
+        note=note,
+        compares=not no_compare,
     )
     publication = publish_candidate_days(request, act=yes)
     write_answer(publication, _publication_lines(lake, name, publication))

@@ -84,7 +84,13 @@ def candidate_status(
     except BackfillError as error:
         facts = lake.place.read_json(f"{CANDIDATES}/{name}/{CANDIDATE_FILE}")
         unread = dict.fromkeys(sorted(facts.get("tables", ())), ())
-        return CandidateStatus(name, folder, unread, {}, f"it cannot be read: {error.culprit}")
+        return CandidateStatus(
+            name=name,
+            folder=folder,
+            tables=unread,
+            behind={},
+            error=f"it cannot be read: {error.culprit}",
+        )
     built, behind = dict[str, tuple[date, ...]](), dict[str, tuple[date, ...]]()
     for table in sorted(candidate.own):
         built[table] = tuple(sorted(states.view.table(table).latest))

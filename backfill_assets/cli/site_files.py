@@ -73,7 +73,14 @@ def site_of(lake: str, umask: int, has_postgres: bool) -> Site:
             "Set it to the folder that holds dagster.yaml for all three processes",
         )
     programs = Path(sysconfig.get_path("scripts"))
-    return Site(lake, Path(home), getpass.getuser(), programs, umask, has_postgres)
+    return Site(
+        lake=lake,
+        home=Path(home),
+        user=getpass.getuser(),
+        programs=programs,
+        umask=umask,
+        has_postgres=has_postgres,
+    )
 
 
 @dataclass(frozen=True)
@@ -91,9 +98,9 @@ def programs_of(site: Site, host: str) -> tuple[Program, Program, Program]:
     workspace = ("-w", str(site.home / "workspace.yaml"))
     return (
         Program(
-            "code",
-            "Code server of the lake",
-            (
+            name="code",
+            meaning="Code server of the lake",
+            words=(
                 "dagster",
                 "code-server",
                 "start",
@@ -104,19 +111,19 @@ def programs_of(site: Site, host: str) -> tuple[Program, Program, Program]:
                 "-p",
                 str(site.code_port),
             ),
-            {},
+            variables={},
         ),
         Program(
-            "web",
-            "Dagster's pages of the lake",
-            ("dagster-webserver", *workspace, "-h", host, "-p", str(site.web_port)),
-            {},
+            name="web",
+            meaning="Dagster's pages of the lake",
+            words=("dagster-webserver", *workspace, "-h", host, "-p", str(site.web_port)),
+            variables={},
         ),
         Program(
-            "daemon",
-            "Dagster's daemon of the lake",
-            ("dagster-daemon", "run", *workspace),
-            {KEEPS_BACKFILLS: "1"},
+            name="daemon",
+            meaning="Dagster's daemon of the lake",
+            words=("dagster-daemon", "run", *workspace),
+            variables={KEEPS_BACKFILLS: "1"},
         ),
     )
 

@@ -214,7 +214,15 @@ def _column_difference(
     shift = histogram_drift(after, before)
     is_large = shift.exceeds(LARGE_DRIFT)
     drift = round(shift.index, 4)
-    return ColumnDifference(name, changed, nulls_before, nulls_after, drift, is_large, meant)
+    return ColumnDifference(
+        column=name,
+        changed=changed,
+        nulls_before=nulls_before,
+        nulls_after=nulls_after,
+        drift=drift,
+        is_large=is_large,
+        is_meant=meant,
+    )
 
 
 def _null_share(side: Histogram | None) -> float | None:

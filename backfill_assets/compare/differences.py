@@ -107,7 +107,14 @@ def find_differences(
                 "Compare versions that both have it",
             )
         columns = compared_columns(engine, (types_before, types_after), keys)
-        matching = Matching(engine, (one, two), keys, contract.day_column, columns, days)
+        matching = Matching(
+            engine=engine,
+            sides=(one, two),
+            key=keys,
+            day=contract.day_column,
+            columns=columns,
+            within=days,
+        )
         matching.match()
         changed = matching.changed_by_day()
         days_found = tuple(
@@ -140,7 +147,13 @@ def _day_difference(count: DayCount, columns: Mapping[str, int]) -> DayDifferenc
         sum(count.kinds.get(kind, 0) for kind in kinds) for kinds in KINDS_BY_WORD.values()
     )
     return DayDifference(
-        count.day or date.min, count.left, count.right, added, removed, changed, columns
+        day=count.day or date.min,
+        rows_before=count.left,
+        rows_after=count.right,
+        added=added,
+        removed=removed,
+        changed=changed,
+        columns=columns,
     )
 
 

@@ -193,12 +193,21 @@ def _proof_outcomes(
             if proven.day in differing:
                 words = differing[proven.day].in_words
             write = ids.get(proven.day, "")
-            yield Proof(verdict.table, str(proven.day), at, _proof_outcome(proven), words, write)
+            yield Proof(
+                table=verdict.table,
+                day=str(proven.day),
+                at=at,
+                outcome=_proof_outcome(proven),
+                words=words,
+                write_id=write,
+            )
     if day is None:
         return
     for table, why in proof.refused:
         write = newest_writes(lake, pipeline, table).get(day, "")
-        yield Proof(table, str(day), at, NOT_COMPUTED, why, write)
+        yield Proof(
+            table=table, day=str(day), at=at, outcome=NOT_COMPUTED, words=why, write_id=write
+        )
 
 
 def _proof_outcome(proven: Recomputed) -> str:

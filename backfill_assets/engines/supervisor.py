@@ -182,7 +182,14 @@ def supervise_server(state: ServerFolder, request: ServerRequest) -> None:
     """
     child = _start_server(state, request)
     process = Process.of(child.pid) or Process(child.pid, 0.0)
-    record = Record(process, Process.this(), 0, request.token, request.identity, request.socket)
+    record = Record(
+        process=process,
+        supervisor=Process.this(),
+        port=0,
+        token=request.token,
+        identity=request.identity,
+        socket=request.socket,
+    )
     try:
         with suppress(StopRequested):
             state.write_record(record)

@@ -234,7 +234,15 @@ def adopted_contract(wanted: Adoption, opened: "DeltaTable") -> Contract:
         columns.append(Column(field.name, str(kinds[field.name]), comment, nullable=is_nullable))
     about = opened.metadata().description or f"Adopted, in {wanted.place}."
     made_by = "/".join(wanted.name.split("__"))
-    return Contract(wanted.name, about, tuple(columns), wanted.day, wanted.key, (), made_by=made_by)
+    return Contract(
+        name=wanted.name,
+        description=about,
+        columns=tuple(columns),
+        day_column=wanted.day,
+        key=wanted.key,
+        inputs=(),
+        made_by=made_by,
+    )
 
 
 def refuse_wrong_days(wanted: Adoption, there: Sequence[Reference]) -> None:

@@ -424,7 +424,9 @@ def _commit_judged(
 ) -> None:
     """Commit receipts of these days of others, unless the table moved since it was read."""
     name, path = contract.name, lake.table_place(contract.name)
-    adopted = read_commit(path, first_version_of(path)).receipt or Receipt("", name, JUDGE, {})
+    adopted = read_commit(path, first_version_of(path)).receipt or Receipt(
+        write_id="", table=name, reason=JUDGE, days={}
+    )
     tags = {PARAMETERS: FROM_NOTHING, WRITERS: _foreign_commits(lake, name, view), BY: whoami()}
     receipt = replace(
         adopted, write_id=uuid.uuid4().hex, reason=JUDGE, note="", days={**entries}, tags=tags

@@ -101,7 +101,7 @@ class TextParser(ABC, Generic[Row]):
                 if self._rows:
                     yield self._take_batch()
                 size = len(next(iter(columns.values())))
-                yield Batch(self._first, size, columns, {})
+                yield Batch(first=self._first, size=size, columns=columns, bad={})
                 self._first += size
                 lines.skip(stretch)
                 continue

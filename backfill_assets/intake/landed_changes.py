@@ -206,7 +206,7 @@ def compare_each_source(lake_session: Session) -> tuple[dict[str, Comparison], l
 
 def joined_comparisons(comparisons: Iterable[Comparison]) -> Comparison:
     """The comparisons of several sources as one."""
-    total = Comparison([], [], [], [])
+    total = Comparison(fresh=[], altered=[], missing=[], lapsed=[])
     for comparison in comparisons:
         for name, paths in vars(comparison).items():
             getattr(total, name).extend(paths)

@@ -97,7 +97,9 @@ def append_events(lake: Lake, rows: Sequence[Sequence[object]], reason: str, not
     if not rows and (not lake.store.exists(contract.name) or names_days(lake)):
         return
     staged = stage_rows(lake, contract, rows) if rows else begin_staging(lake, contract)
-    receipt = Receipt(staged.write_id, contract.name, reason, {}, note=note)
+    receipt = Receipt(
+        write_id=staged.write_id, table=contract.name, reason=reason, days={}, note=note
+    )
     events = [dict(zip(contract.column_names, row, strict=True)) for row in rows]
     try:
         with lake.store.lock(contract.name):

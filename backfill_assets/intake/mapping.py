@@ -249,7 +249,7 @@ def _cast_value(name: str, chosen: _Chosen, index: int, found: str) -> _Value:
     )
     may_raise = can_raise(chosen.forgiving[index]) or kind.element is not None
     if not (may_raise and chosen.engine.catches_errors):
-        return _Value(value, {}, (), doubts)
+        return _Value(column=value, vessels={}, reasons=(), doubts=doubts)
     place, reasons = f"__d{index}", list["Column"]()
     if name not in chosen.watched:
         is_needed = F.lit(chosen.needed_by_deletes(name)) | ~_is_delete()

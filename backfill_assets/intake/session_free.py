@@ -301,7 +301,7 @@ def _call_at(text: str, token: Token, rest: list[Token]) -> _Call:
             if name == "date_add" and len(arguments) == 3:
                 name = "dateadd"  # of times, too
             return _Call(name, token.start, inner.end, tuple(arguments), kind)
-    return _Call(token.text.lower(), token.start, len(text), ())
+    return _Call(name=token.text.lower(), start=token.start, end=len(text), arguments=())
 
 
 def _may_be_text(text: str, types: Types) -> bool:

@@ -124,7 +124,9 @@ def release_rows(lake_session: Session, first: date, last: date, note: str) -> L
             ARRIVED: ",".join(arrived),
             CONTENTS: ",".join(contents),
         }
-        receipt = Receipt(uuid.uuid4().hex, table, REPLAY, {}, note=note, tags=tags)
+        receipt = Receipt(
+            write_id=uuid.uuid4().hex, table=table, reason=REPLAY, days={}, note=note, tags=tags
+        )
         with lake.store.lock(table):
             commit_receipt(lake.table_place(table), receipt)
     return sum_by_key({(arrived, day): rows} for arrived, day, _, rows in found)

@@ -147,13 +147,13 @@ def read_column(engine: "DuckDBPyConnection", name: str, kind: str) -> FileColum
         column_type = fitting[0] if filled and fitting else "STRING"
     full = [w for w, count in zip(words, ops, strict=True) if count == filled]
     return FileColumn(
-        name,
-        column_type,
-        is_text,
-        distinct,
-        is_text and nested > ENOUGH * filled,
-        distinct == filled >= ENOUGH * rows,
-        full[0] if filled and full else "",
+        name=name,
+        type=column_type,
+        is_text=is_text,
+        distinct=distinct,
+        is_nested=is_text and nested > ENOUGH * filled,
+        is_unique=distinct == filled >= ENOUGH * rows,
+        ops=full[0] if filled and full else "",
     )
 
 

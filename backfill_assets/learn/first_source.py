@@ -177,19 +177,19 @@ def guessed_source(
         payload, entity = _payload_columns(columns, roles, chosen.get("entity"), shared)
         start = _guessed_first_day(engine, name, roles["event_ts"], files, forms)
     return FirstSource(
-        tuple(seen),
-        len(files) - len(seen),
-        unreadable,
-        form,
-        columns,
-        roles,
-        payload,
-        entity,
-        start,
-        all(day_of_path(f.name) for f in files),
-        are_paths_numbered(f.name for f in files),
-        dialect,
-        forms,
+        files=tuple(seen),
+        others=len(files) - len(seen),
+        unreadable=unreadable,
+        form=form,
+        columns=columns,
+        roles=roles,
+        payload=payload,
+        entity=entity,
+        start_date=start,
+        path_names_day=all(day_of_path(f.name) for f in files),
+        numbered=are_paths_numbered(f.name for f in files),
+        dialect=dialect,
+        other_times=forms,
     )
 
 

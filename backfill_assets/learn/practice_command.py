@@ -56,7 +56,10 @@ def lab(name: str | None, html: Path | None) -> None:
                 _step_section(step).draw()
     if html:
         page = Page(
-            f"lab {name}", LABS[name], "a lake of its own", [_step_section(s) for s in done]
+            command=f"lab {name}",
+            title=LABS[name],
+            lake="a lake of its own",
+            sections=[_step_section(s) for s in done],
         )
         write_file_whole(html, html_of(page))
     write_answer({"lab": name, "steps": [{**vars(s), "holds": s.holds} for s in done]})

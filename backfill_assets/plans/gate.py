@@ -258,7 +258,7 @@ def layer_findings(
                 f"{abs(rows)} row(s) {more} than raw, quarantine, duplicates and too late rows "
                 "account for"
             )
-            findings.append(GateFinding(landed, day, "account", figures))
+            findings.append(GateFinding(table=landed, day=day, rule="account", message=figures))
     for table in pipeline.tables:
         if table.has_account and table.name in current.writes:
             written = current.writes[table.name].of(chunk.number)
@@ -291,7 +291,7 @@ def _version_findings(
                     f"{arrived} deliveries in {raw.name} are for it, {rows} are here and "
                     f"{superseded} superseded"
                 )
-                yield GateFinding(name, day, "account", figures)
+                yield GateFinding(table=name, day=day, rule="account", message=figures)
 
 
 def _counted_deliveries(

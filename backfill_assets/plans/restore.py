@@ -151,7 +151,15 @@ def prepare_restore(lake: Lake, wanted: RestoreRequest) -> PreparedRestore:
     absent = tuple(c for c in needed if c not in names)
     held_now = {d: now.latest[d] for d in entries}
     return PreparedRestore(
-        contract, targets, held_now, latest, entries, adds, removes, absent, now.version
+        contract=contract,
+        targets=targets,
+        now=held_now,
+        then=latest,
+        entries=entries,
+        adds=adds,
+        removes=removes,
+        absent=absent,
+        base=now.version,
     )
 
 

@@ -325,16 +325,16 @@ def _column_drift(
     is_judged = excess > 0 or any(c.chance <= LARGE_DRIFT for c in compared)
     off = replaced if usual_excess <= 0 else usual[0]
     return ColumnDrift(
-        table,
-        column,
-        day,
-        rows,
-        _rounded_index(trailing),
-        _rounded_index(weekday),
-        _rounded_index(replaced),
-        round(excess, 4),
-        largest_shift(current, off.usual) if excess and off is not None else "",
-        is_judged,
+        table=table,
+        column=column,
+        day=day,
+        rows=rows,
+        trailing=_rounded_index(trailing),
+        weekday=_rounded_index(weekday),
+        before=_rounded_index(replaced),
+        excess=round(excess, 4),
+        moved=largest_shift(current, off.usual) if excess and off is not None else "",
+        is_judged=is_judged,
     )
 
 

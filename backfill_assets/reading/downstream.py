@@ -18,7 +18,14 @@ from backfill_assets.kernel.core.states import State, States
 from backfill_assets.kernel.core.view import DayReceipt, Deliveries, LakeView, Source
 
 COMING = "coming"  # stands for unknown content: equal to no fingerprint
-NEVER_WRITTEN = DayReceipt(DayEntry(0, COMING, ""), 0, COMING, "", "", "")
+NEVER_WRITTEN = DayReceipt(
+    entry=DayEntry(0, COMING, ""),
+    version=0,
+    write_id=COMING,
+    code_digest="",
+    settings_digest="",
+    run_id="",
+)
 MAY_FOLLOW = (State.FRESH, State.OUTDATED, State.UNPINNED, State.INCOMPLETE)
 
 

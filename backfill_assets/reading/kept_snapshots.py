@@ -138,7 +138,13 @@ def _parsed_snapshot(body: Mapping[str, Any]) -> Snapshot:
         columns = tuple(Column(*column) for column in kept["columns"])
         laid_out = kept["partition_by"]
         contract = Contract(
-            name, "", columns, kept["day_column"], tuple(kept["key"]), (), partition_by=laid_out
+            name=name,
+            description="",
+            columns=columns,
+            day_column=kept["day_column"],
+            key=tuple(kept["key"]),
+            inputs=(),
+            partition_by=laid_out,
         )
         days = {
             date.fromisoformat(d): (int(rows), str(fingerprint))

@@ -484,7 +484,13 @@ class Matching:
                 named = {word: n for word, n in zip(c.looks(), looks, strict=True) if n}
             counts.append(
                 ColumnCount(
-                    c.name, c.left_type, c.right_type, differing, within, named, c.same_kind
+                    column=c.name,
+                    left_type=c.left_type,
+                    right_type=c.right_type,
+                    differing=differing,
+                    within=within,
+                    how=named,
+                    same_kind=c.same_kind,
                 )
             )
         return tuple(counts)

@@ -139,7 +139,13 @@ def checked_controls(look: "LakeLook") -> Iterator["CheckedDay"]:
     from backfill_assets.reading.system_tables import CheckedDay
 
     for o in last_outcomes(look.lake):
-        yield CheckedDay("", f"control {o.name}", None, "pass" if o.holds else "fail", o.message)
+        yield CheckedDay(
+            table="",
+            check=f"control {o.name}",
+            day=None,
+            outcome="pass" if o.holds else "fail",
+            what=o.message,
+        )
 
 
 def recorded_mismatches(lake: Lake, most: int = 100) -> dict[str, int]:

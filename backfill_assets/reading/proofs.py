@@ -118,4 +118,10 @@ def checked_proofs(look: "LakeLook") -> Iterator["CheckedDay"]:
     for key, proof in newest.items():
         if proof.outcome == EQUAL or key in failed:
             outcome = "fail" if key in failed else "pass"
-            yield CheckedDay(proof.table, "proof", parse_day(proof.day), outcome, str(proof))
+            yield CheckedDay(
+                table=proof.table,
+                check="proof",
+                day=parse_day(proof.day),
+                outcome=outcome,
+                what=str(proof),
+            )

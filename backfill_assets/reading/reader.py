@@ -342,10 +342,10 @@ class KeptTableReader(Readable):
         by_day = contract.is_by_day
         wanted = [f for f in self.kept.files if not by_day or folder_of(f.path) in folders]
         return PinnedRows(
-            contract,
-            None,
-            [str(kept_file_path(self.lake, self.name, self.kept, f)) for f in wanted],
-            days,
+            contract=contract,
+            version=None,
+            files=[str(kept_file_path(self.lake, self.name, self.kept, f)) for f in wanted],
+            days=days,
         )
 
     def _spark_frame(self, session: Any, pinned: PinnedRows) -> Any:

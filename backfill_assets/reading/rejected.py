@@ -253,15 +253,15 @@ def unusable_rows(
         refused |= part.reasons_of_files
         of_rows.update(part.reasons_of_rows)
     return Unusable(
-        sum(part.rows for part in sources),
-        sum(part.files for part in sources),
-        {**refused, **dict(of_rows.most_common())},
-        tuple(query for part in sources if part.rows for query in part.queries),
-        sum(part.late for part in sources),
-        sum(part.as_declared for part in sources),
-        sum((part.contradicted for part in sources), ()),
-        sum((part.fruitless for part in sources), ()),
-        tuple(retyped_columns(lake)) if days is None else (),
+        rows=sum(part.rows for part in sources),
+        files=sum(part.files for part in sources),
+        reasons={**refused, **dict(of_rows.most_common())},
+        queries=tuple(query for part in sources if part.rows for query in part.queries),
+        late=sum(part.late for part in sources),
+        as_declared=sum(part.as_declared for part in sources),
+        contradicted=sum((part.contradicted for part in sources), ()),
+        fruitless=sum((part.fruitless for part in sources), ()),
+        retyped=tuple(retyped_columns(lake)) if days is None else (),
     )
 
 

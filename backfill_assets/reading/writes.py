@@ -136,7 +136,14 @@ def _audits_of_table(lake: Lake, contract: Contract) -> Iterator[DayAudit]:
             yield from _audits_of_receipt(table, commit, commit.receipt, last)
             last.update(commit.receipt.days)
         elif commit.version in foreign:
-            yield DayAudit(table, None, commit.version, commit.at, FOREIGN, commit.operation)
+            yield DayAudit(
+                table=table,
+                day=None,
+                version=commit.version,
+                at=commit.at,
+                by=FOREIGN,
+                reason=commit.operation,
+            )
 
 
 def _foreign_versions(lake: Lake, contract: Contract, commits: Sequence[Commit]) -> Collection[int]:

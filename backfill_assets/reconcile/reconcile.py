@@ -213,7 +213,15 @@ def _side_matching(
     names = compared_columns(engine, types, key, request.columns, request.ignore)
     columns = parse_tolerances(names, request.tolerance)
     selects = left.select, right.select
-    matching = Matching(engine, selects, key, day, columns, request.days, request.seed)
+    matching = Matching(
+        engine=engine,
+        sides=selects,
+        key=key,
+        day=day,
+        columns=columns,
+        within=request.days,
+        seed=request.seed,
+    )
     return matching, _unmatched_columns(types, request)
 
 
@@ -256,19 +264,19 @@ def _matching_report(
         digests = str(left[0][0]), str(right[0][0])
         by_day = _digests_by_day(matching)
     return ReconcileReport(
-        sides[0].name,
-        sides[1].name,
-        tuple(matching.key),
-        days,
-        columns,
-        nulls,
-        doubled,
-        unmatched,
-        examples,
-        drawn,
-        digests,
-        with_bucket_addresses(";\n".join([*matching.script, ""])),
-        by_day,
+        left=sides[0].name,
+        right=sides[1].name,
+        key=tuple(matching.key),
+        days=days,
+        columns=columns,
+        null_keys=nulls,
+        doubled_keys=doubled,
+        unmatched_columns=unmatched,
+        examples=examples,
+        spot_check=drawn,
+        digests=digests,
+        sql=with_bucket_addresses(";\n".join([*matching.script, ""])),
+        digests_by_day=by_day,
     )
 
 

@@ -281,7 +281,7 @@ def _location_side(engine: "DuckDBPyConnection", text: str) -> Side | None:
         rows = f"read_parquet({listed}, can_have_nan = true, union_by_name = true)"
     else:
         rows = f"read_csv({listed}, union_by_name = true)"
-    return Side(text, f"SELECT * FROM {rows}", None, _file_stamps(files))
+    return Side(name=text, select=f"SELECT * FROM {rows}", contract=None, files=_file_stamps(files))
 
 
 def totals_by_grain(

@@ -38,7 +38,12 @@ def drift(table: str | None, column: str | None, days: "DayRange | None") -> Out
     report = measure_drift(lake, pipeline, [table] if table else (), column, days)
 
     def write_drifts(file: Path) -> None:
-        write_page(file, Page("drift", "Drift", lake.address, drift_sections(report)))
+        write_page(
+            file,
+            Page(
+                command="drift", title="Drift", lake=lake.address, sections=drift_sections(report)
+            ),
+        )
 
     return Output(report, [drift_section(report, SHOWN)], files={"html": write_drifts})
 

@@ -121,7 +121,14 @@ def read_lateness(
             by_event.append(DayLateness(event, late, spread))
         else:  # the group of all rows: neither day is set
             overall, early = spread, early_rows
-    return Lateness(cells, overall, tuple(by_arrival), tuple(by_event), early, deletes)
+    return Lateness(
+        cells=cells,
+        overall=overall,
+        by_arrival=tuple(by_arrival),
+        by_event=tuple(by_event),
+        early=early,
+        deletes=deletes,
+    )
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -85,11 +85,11 @@ def page_of_lateness(report: LatenessReport) -> Page:
         "Plots", figures=lateness_figures(report), folded=[table for table in every if table.rows]
     )
     return Page(
-        "lateness",
-        "How late rows arrive",
-        report.lake,
-        [plots, *_page_sections(report)],
-        [LATE, *_head_lines(report)],
+        command="lateness",
+        title="How late rows arrive",
+        lake=report.lake,
+        sections=[plots, *_page_sections(report)],
+        lines=[LATE, *_head_lines(report)],
     )
 
 

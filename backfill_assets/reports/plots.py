@@ -65,7 +65,14 @@ def lateness_figures(report: LatenessReport) -> list[Figure]:
         "Each step from one age to the next counts only event days that are old enough to have "
         "been watched that long."
     )
-    return [Figure("completeness", "How complete an event day is, by age", caption, drawn)]
+    return [
+        Figure(
+            name="completeness",
+            title="How complete an event day is, by age",
+            caption=caption,
+            svg=drawn,
+        )
+    ]
 
 
 def drift_figures(report: "DriftReport") -> list[Figure]:
@@ -97,7 +104,9 @@ def check_figure(histories: Sequence["CheckHistory"]) -> Figure | None:
     caption = f"A mark is a {mark}: thin where a check warns, full where the gates of today refuse."
     height = 0.8 + 0.24 * len(shown)
     drawn = svg_figure("checks", partial(_draw_checks, shown=shown, step=step), height)
-    return Figure("checks", "Days on which a check does not pass", caption, drawn)
+    return Figure(
+        name="checks", title="Days on which a check does not pass", caption=caption, svg=drawn
+    )
 
 
 def svg_figure(

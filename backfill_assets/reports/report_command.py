@@ -77,7 +77,13 @@ def audit(**options: Any) -> Output:
     for _, days in groupby(found, lambda day: (day.at, day.table, day.version)):
         rows.append(_commit_cells(list(days)))
     writes = PageSection("Writes, newest first", [TextTable(COLUMNS, rows)])
-    page = Page("audit", "Audit", lake.address, [writes], [f"{len(found)} writes of days"])
+    page = Page(
+        command="audit",
+        title="Audit",
+        lake=lake.address,
+        sections=[writes],
+        lines=[f"{len(found)} writes of days"],
+    )
     shown: Part = partial(remark, "No write is like that.")
     if rows:
         shown = _newest_writes(rows)

@@ -330,12 +330,12 @@ def report_of_day(lake: Lake, pipeline: Pipeline, table: str, day: date) -> DayR
     history = _writes_of_day(lake, table, day)
     newest_receipt = history[0].receipt if history else None
     found = DayReport(
-        table,
-        day,
-        states.of(table, day),
-        full_reasons(states, table, day, newest_receipt),
-        tuple(_input_days(states, contract, day)),
-        history,
+        table=table,
+        day=day,
+        state=states.of(table, day),
+        reasons=full_reasons(states, table, day, newest_receipt),
+        inputs=tuple(_input_days(states, contract, day)),
+        history=history,
     )
     if contract.is_landed:
         files = tuple(_landed_parts(lake, contract, day))
@@ -365,12 +365,12 @@ def _landed_parts(lake: Lake, contract: Contract, day: date) -> Iterator[LandedP
         if day in record.days:
             counted, is_declared = record.days[day], record.is_as_declared
             yield LandedPart(
-                record.path,
-                record.sha256,
-                counted.rows,
-                counted.bad,
-                record.withdrawn,
-                is_declared,
+                path=record.path,
+                sha256=record.sha256,
+                rows=counted.rows,
+                bad_rows=counted.bad,
+                withdrawn=record.withdrawn,
+                as_declared=is_declared,
             )
 
 

@@ -336,7 +336,9 @@ def _commit_rewritten(table: Place, contract: Contract, staged: Staged, days: La
     removes = [f for group in days.values() for f in group]
     note = f"{len(removes)} files made {len(adds)}, no row changed"
     staged.tried = True
-    receipt = Receipt(staged.write_id, contract.name, REASON, {}, note=note)
+    receipt = Receipt(
+        write_id=staged.write_id, table=contract.name, reason=REASON, days={}, note=note
+    )
     rewrite_files(table, contract, receipt, adds, removes, staged.committing)
     staged.keep({f.name for f in adds})
 

@@ -282,7 +282,12 @@ def mend_table(lake: LakeFolder, contract: Contract, provenance: Provenance) -> 
         _set_aside(path, damaged.torn)
         tags = provenance.tags
         receipt = Receipt(
-            uuid.uuid4().hex, contract.name, REASON, {}, note=damaged.steps, tags=tags
+            write_id=uuid.uuid4().hex,
+            table=contract.name,
+            reason=REASON,
+            days={},
+            note=damaged.steps,
+            tags=tags,
         )
         # Also versions that were set aside, here or by an earlier mend.
         gone = _versions_gone(path)

@@ -215,7 +215,14 @@ def rewrite_layout(lake: Lake, contract: Contract, work: Callable[[], T]) -> T |
                 f"names version {head} of {contract.name}, which holds the same rows as {recorded}"
             )
             inputs = {contract.name: head}
-            receipt = Receipt(uuid.uuid4().hex, ledger.name, REASON, {}, inputs=inputs, note=note)
+            receipt = Receipt(
+                write_id=uuid.uuid4().hex,
+                table=ledger.name,
+                reason=REASON,
+                days={},
+                inputs=inputs,
+                note=note,
+            )
             with lake.store.lock(ledger.name):
                 lake.store.replace_days(ledger, None, (), receipt)
         return result

@@ -145,7 +145,13 @@ def read_tick_state(
     end_dead_runs(instance, lake)
     busy = runs.busy_days(instance, lake.address, contracts, lake_context.naming)
     return TickState(
-        instance, lake, known.read(), busy, now, days_of_active_plans(lake), lake_context.naming
+        instance=instance,
+        lake=lake,
+        states=known.read(),
+        busy=busy,
+        now=now,
+        planned=days_of_active_plans(lake),
+        naming=lake_context.naming,
     )
 
 

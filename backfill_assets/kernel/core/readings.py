@@ -209,12 +209,12 @@ def todays_parameters(contract: Contract, view: LakeView) -> Parameters:
     # asset.
     start = date.min if contract.made_by else view.start
     return Parameters(
-        contract.inputs,
-        contract.waits_for_cut,
-        contract.matures_after_days,
-        view.grace,
-        start,
-        contract.unpinned,
+        inputs=contract.inputs,
+        waits_for_cut=contract.waits_for_cut,
+        matures_after_days=contract.matures_after_days,
+        grace=view.grace,
+        start=start,
+        unpinned=contract.unpinned,
     )
 
 
@@ -224,12 +224,12 @@ def parse_parameters(text: str) -> Parameters | None:
     try:
         values = json.loads(text)
         return Parameters(
-            tuple(_parse_input(*fields) for fields in values["inputs"]),
-            bool(values["waits"]),
-            None if values["matures"] is None else int(values["matures"]),
-            timedelta(seconds=int(values["grace_s"])),
-            date.fromisoformat(values["start"]),
-            tuple(map(str, values.get("unpinned", ()))),
+            inputs=tuple(_parse_input(*fields) for fields in values["inputs"]),
+            waits_for_cut=bool(values["waits"]),
+            matures_after_days=None if values["matures"] is None else int(values["matures"]),
+            grace=timedelta(seconds=int(values["grace_s"])),
+            start=date.fromisoformat(values["start"]),
+            unpinned=tuple(map(str, values.get("unpinned", ()))),
         )
     except (ValueError, TypeError, KeyError):
         return None

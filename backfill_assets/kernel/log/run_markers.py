@@ -34,7 +34,7 @@ BEAT_SECONDS = SHOWN_SECONDS / 6
 # may not ask the place for its time.
 UNSEEN_SECONDS = 86_400.0
 # A process that nobody knows: the run lives by its signs of life alone.
-UNKNOWN_PROCESS = PlacedProcess("", "", "", 0, 0.0)
+UNKNOWN_PROCESS = PlacedProcess(host="", boot="", numbering="", pid=0, started=0.0)
 
 
 class Life(Enum):

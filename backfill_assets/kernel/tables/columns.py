@@ -198,7 +198,9 @@ def schema_contract(contract: Contract, opened: "DeltaTable") -> Contract:
 
 def _commit_properties(contract: Contract, note: str) -> "CommitProperties":
     """Commit properties with a receipt of no days, which marks the commit as ours."""
-    receipt = Receipt(uuid.uuid4().hex, contract.name, COLUMNS_REASON, {}, note=note)
+    receipt = Receipt(
+        write_id=uuid.uuid4().hex, table=contract.name, reason=COLUMNS_REASON, days={}, note=note
+    )
     return CommitProperties(
         custom_metadata={"userMetadata": receipt.to_json()}, max_commit_retries=0
     )

@@ -194,7 +194,13 @@ def begin_staging(lake: LakeFolder, contract: Contract) -> Staged:
     """An empty staging for one write of a table, marked as this process's."""
     write_id = uuid.uuid4().hex
     give_up = lake.place.hold(f"{marker_folder(contract.name)}/{write_id}")
-    staged = Staged(write_id, lake.place, lake.table_place(contract.name), (), give_up)
+    staged = Staged(
+        write_id=write_id,
+        lake=lake.place,
+        table=lake.table_place(contract.name),
+        files=(),
+        _give_up=give_up,
+    )
     staged.table.prepared(staged.name)
     return staged
 

@@ -483,7 +483,9 @@ def _append_entry(
     """Write the entry that follows the newest one, unless `change` makes none of it; another writer
     may come first."""
     while True:
-        before = newest_version(lake) or LakeVersion(0, {}, EPOCH, by, why, ())
+        before = newest_version(lake) or LakeVersion(
+            number=0, tables={}, at=EPOCH, by=by, why=why, unfinished=()
+        )
         after = change(replace(before, unfinished=_standing_switches(lake, before)))
         if after == before:
             return before

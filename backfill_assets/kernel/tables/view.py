@@ -62,12 +62,12 @@ def read_view(
     settings = lake.settings
     others_write = [name for name, table in settings.tables.items() if table.others_may_write]
     return LakeView(
-        settings.start_date,
-        settings.as_of,
-        settings.grace,
-        tables,
-        delivered,
-        frozenset(others_write),
+        start=settings.start_date,
+        as_of=settings.as_of,
+        grace=settings.grace,
+        tables=tables,
+        delivered=delivered,
+        others_write=frozenset(others_write),
     )
 
 

@@ -107,10 +107,24 @@ def _judge_row_count(judged: DayToJudge) -> Finding:
         usual = facts["trailing_median"] = float(median(trailing))
 
     def passes(message: str) -> Finding:
-        return Finding(ROW_COUNT, judged.day, True, False, message, facts)
+        return Finding(
+            check=ROW_COUNT,
+            day=judged.day,
+            passed=True,
+            refuses=False,
+            message=message,
+            facts=facts,
+        )
 
     def warns(message: str) -> Finding:
-        return Finding(ROW_COUNT, judged.day, False, False, message, facts)
+        return Finding(
+            check=ROW_COUNT,
+            day=judged.day,
+            passed=False,
+            refuses=False,
+            message=message,
+            facts=facts,
+        )
 
     if rows == 0 and judged.around.may_be_empty:
         return passes("empty, as expected")
@@ -118,7 +132,14 @@ def _judge_row_count(judged: DayToJudge) -> Finding:
     if rows == 0 and bounds.empty == "refuse":
         broken.append("the day is empty")
     if broken:
-        return Finding(ROW_COUNT, judged.day, False, True, "; ".join(broken), facts)
+        return Finding(
+            check=ROW_COUNT,
+            day=judged.day,
+            passed=False,
+            refuses=True,
+            message="; ".join(broken),
+            facts=facts,
+        )
     if rows == 0 and bounds.empty == "warn":
         return warns("the day is empty")
     if usual is not None and _is_unusual(rows, usual):
@@ -164,7 +185,14 @@ def _judge_nulls(judged: DayToJudge) -> Finding:
     message = "; ".join(f"{n} NULL(s) in {c}" for c, n in broken.items())
     facts: Facts = {f"nulls {c}": n for c, n in broken.items()}
     words = message or "no NULL in required columns"
-    return Finding(NOT_NULL, judged.day, not broken, bool(broken), words, facts)
+    return Finding(
+        check=NOT_NULL,
+        day=judged.day,
+        passed=not broken,
+        refuses=bool(broken),
+        message=words,
+        facts=facts,
+    )
 
 
 def _judge_key(judged: DayToJudge) -> Finding:
@@ -173,7 +201,14 @@ def _judge_key(judged: DayToJudge) -> Finding:
     repeats = judged.found.duplicates
     message = f"{repeats} row(s) repeat a key ({key})" if repeats else f"({key}) is unique"
     facts: Facts = {"repeats": repeats}
-    return Finding(UNIQUE_KEY, judged.day, not repeats, bool(repeats), message, facts)
+    return Finding(
+        check=UNIQUE_KEY,
+        day=judged.day,
+        passed=not repeats,
+        refuses=bool(repeats),
+        message=message,
+        facts=facts,
+    )
 
 
 def _judge_profile(judged: DayToJudge) -> Finding:
@@ -206,7 +241,15 @@ def _judge_profile(judged: DayToJudge) -> Finding:
     message = "; ".join([*refused, *warned])
     words = message or "nothing unusual"
     refuses = bool(refused) or (bool(context.absent) and context.incomplete == "refuse")
-    return Finding(PROFILE, judged.day, not message, refuses, words, facts, tuple(beyond))
+    return Finding(
+        check=PROFILE,
+        day=judged.day,
+        passed=not message,
+        refuses=refuses,
+        message=words,
+        facts=facts,
+        bounds=tuple(beyond),
+    )
 
 
 def _profile_facts(profile: DayProfile) -> Facts:
@@ -274,7 +317,14 @@ def _judge_rule(rule: Rule, judged: DayToJudge) -> Finding:
         message = f"{broken} {unit} break {rule.name} ({rule.expression})"
     refuses = broken > 0 and not rule.only_warns
     facts = {BROKEN + rule.name: broken}
-    return Finding(check_name(rule), judged.day, not broken, refuses, message, {**facts})
+    return Finding(
+        check=check_name(rule),
+        day=judged.day,
+        passed=not broken,
+        refuses=refuses,
+        message=message,
+        facts={**facts},
+    )
 
 
 def _judge_reads(judged: DayToJudge) -> Finding:
@@ -282,7 +332,14 @@ def _judge_reads(judged: DayToJudge) -> Finding:
     failed = judged.around.unanswered
     reads = len(judged.contract.consumer_queries)
     message = "; ".join(failed) or f"{reads} read(s) of consumers answer"
-    return Finding(READS, judged.day, not failed, bool(failed), message, {"reads": reads})
+    return Finding(
+        check=READS,
+        day=judged.day,
+        passed=not failed,
+        refuses=bool(failed),
+        message=message,
+        facts={"reads": reads},
+    )
 
 
 def _reads_in_words(contract: Contract) -> str:

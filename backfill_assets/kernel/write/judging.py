@@ -120,12 +120,12 @@ def quality_context(
             shares[day] = {c: profile.nulls.get(c, 0) / profile.rows for c in nullable}
             histograms[day] = profile.histograms
     return QualityContext(
-        contract,
-        settings.gates,
-        [(day, n) for day, n in sorted(rows.items()) if n],
-        sorted(shares.items(), key=itemgetter(0)),
-        sorted(histograms.items(), key=itemgetter(0)),
-        frontier,
+        contract=contract,
+        settings=settings.gates,
+        rows=[(day, n) for day, n in sorted(rows.items()) if n],
+        null_shares=sorted(shares.items(), key=itemgetter(0)),
+        histograms=sorted(histograms.items(), key=itemgetter(0)),
+        frontier=frontier,
     )
 
 

@@ -164,10 +164,10 @@ def built_in_columns(windows_days: tuple[int, int]) -> tuple[Aggregation, ...]:
     short, long = map(trailing_reach, windows_days)
     value, flag = Value("value", "BIGINT"), Value("flag", "INT")
     return (
-        Aggregation("events_short", "count", Value(), short),
-        Aggregation("events_long", "count", Value(), long),
-        Aggregation("value_short", "sum", value, short),
-        Aggregation("value_long", "sum", value, long),
-        Aggregation("flagged_long", "sum", flag, long),
-        Aggregation("days_since_last", "days_since_last", Value(), long),
+        Aggregation(name="events_short", agg="count", value=Value(), reach=short),
+        Aggregation(name="events_long", agg="count", value=Value(), reach=long),
+        Aggregation(name="value_short", agg="sum", value=value, reach=short),
+        Aggregation(name="value_long", agg="sum", value=value, reach=long),
+        Aggregation(name="flagged_long", agg="sum", value=flag, reach=long),
+        Aggregation(name="days_since_last", agg="days_since_last", value=Value(), reach=long),
     )
