@@ -241,6 +241,7 @@ BY_PLACE = frozenset(
 OVER = BY_PLACE | frozenset(
     ["rank", "dense_rank", "percent_rank", "cume_dist", "sum", "count", "count_if", "min", "max"]
 )
+MIXED = " of DECIMAL and DOUBLE"  # the end of the name of such a choice
 INSTEAD: Mapping[str, str] = {
     **dict.fromkeys(
         BY_PLACE, "Order by columns that hold the key, and the day, of one input, without a join"
@@ -335,6 +336,8 @@ def with_advice(names: Iterable[str]) -> dict[str, str]:
 
 
 def _advice(name: str) -> str:
+    if name.endswith(MIXED):
+        return "Write numbers of DOUBLE with a D (1.5D), or cast all values to one type"
     return "" if " of " in name else INSTEAD.get(name.partition(" ")[0], "")
 
 
@@ -526,13 +529,10 @@ def _choice_differences(node: Any) -> Iterator[str]:
     if len(families) > 1 and not compares_moment_with_text:
         yield f"{_spelled_name(node)} of {' and '.join(sorted(families))}"
         return
-    # Literals are left out: the text of a plan (`sail_plans`) writes the DOUBLE of `lit(1.5)` as
-    # 1.5, as SQL writes a DECIMAL.
-    computed = {node_kind(part) for part in parts if not isinstance(part, exp.Literal)}
     # A comparison gives none of its values. Sail compares at 15 digits behind the point, so only
     # values that are closer together than that come out otherwise.
-    if {DECIMAL, DOUBLE} <= computed and not is_comparison:
-        yield f"{_spelled_name(node)} of DECIMAL and DOUBLE"
+    if {DECIMAL, DOUBLE} <= {*map(node_kind, parts)} and not is_comparison:
+        yield f"{_spelled_name(node)}{MIXED}"
 
 
 def _choices(node: Any) -> list[Any]:
