@@ -17,7 +17,7 @@ from typing import NamedTuple
 import dagster as dg
 import sqlalchemy as sa
 
-from backfill_assets.cli.dagster_names import NAMES_A_STORAGE, OUR_EVENT_STORAGE
+from backfill_assets.cli.dagster_names import NAMES_A_STORAGE, OUR_EVENT_STORAGE, SETTINGS_OF_A_LAKE
 from backfill_assets.cli.findings import (
     Diagnosis,
     first_names,
@@ -41,7 +41,6 @@ SERVER_ADVICE = (
     "See that the server runs and takes this user, and that the address begins as "
     "`backfill-assets guide servers` says"
 )
-SETTINGS_OF_A_LAKE = Path(__file__).with_name("templates") / DAGSTER_FILE
 
 
 @contextlib.contextmanager

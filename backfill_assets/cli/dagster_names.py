@@ -5,8 +5,11 @@ Not here: Dagster's home of a lake (`dagster_home`), and Dagster, which this doe
 
 import json
 import re
+from pathlib import Path
 from typing import Any
 
+# What a lake's own home of Dagster gets.
+SETTINGS_OF_A_LAKE = Path(__file__).with_name("templates") / "dagster.yaml"
 # A variable of Dagster's daemon.
 KEEPS_BACKFILLS = "DAGSTER_BACKFILL_RETRY_DEFINITION_CHANGED_ERROR"
 

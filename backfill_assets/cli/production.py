@@ -9,6 +9,7 @@ from pathlib import Path
 import click
 
 from backfill_assets.cli.common import lake_option, named_lake
+from backfill_assets.cli.dagster_names import SETTINGS_OF_A_LAKE
 from backfill_assets.kernel.core.errors import SettingsError
 
 SETTINGS_TITLE = (
@@ -62,8 +63,6 @@ def production(postgres: bool, units: bool, compose: bool, folder: Path | None) 
 def settings_text(has_postgres: bool) -> str:
     """`dagster.yaml` for servers, with Dagster's records in PostgreSQL or in SQLite files of the
     home."""
-    from backfill_assets.cli.dagster_home import SETTINGS_OF_A_LAKE
-
     # The paragraphs of the settings of one lake: a title, the storage, and what is alike here.
     _, storage, *others = SETTINGS_OF_A_LAKE.read_text(encoding="utf-8").split("\n\n")
     if has_postgres:

@@ -13,13 +13,12 @@ import pytest
 import sqlalchemy as sa
 
 from backfill_assets.cli.dagster_home import (
-    SETTINGS_OF_A_LAKE,
     instance_of,
     lake_option_text,
     silence_dagster,
     ui_place,
 )
-from backfill_assets.cli.dagster_names import EVENT_STORAGE
+from backfill_assets.cli.dagster_names import EVENT_STORAGE, SETTINGS_OF_A_LAKE
 from backfill_assets.dagster.adapter.event_storage import BatchedEventLogStorage
 from backfill_assets.kernel.core.errors import BackfillError, SettingsError
 from backfill_assets.kernel.core.process import LAKE_VARIABLE

@@ -16,7 +16,7 @@ from pathlib import Path
 import dagster as dg
 import pytest
 
-from backfill_assets.cli.dagster_home import SETTINGS_OF_A_LAKE
+from backfill_assets.cli.dagster_names import SETTINGS_OF_A_LAKE
 from backfill_assets_tests.end_to_end.typed import PATIENCE_SECONDS
 from backfill_assets_tests.processes import until
 
