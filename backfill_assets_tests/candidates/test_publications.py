@@ -16,7 +16,6 @@ from backfill_assets.kernel.core.days import DayRange
 from backfill_assets.kernel.core.errors import BackfillError, DaysHeld
 from backfill_assets.kernel.core.receipts import Provenance
 from backfill_assets.kernel.core.states import State
-from backfill_assets.kernel.log.log import data_file_names
 from backfill_assets.kernel.tables.data_files import column_type_names
 from backfill_assets.kernel.tables.staging import Staged, stage_links
 from backfill_assets.kernel.tables.versions import unfinished_switches
@@ -28,6 +27,7 @@ from backfill_assets.plans.policy import Policy
 from backfill_assets.plans.rollback import RollbackRequest, release_days, roll_back
 from backfill_assets.upkeep.housekeeping import remove_unneeded
 from backfill_assets.upkeep.maintain import maintain_tables
+from backfill_assets.upkeep.removals import data_file_tokens
 from backfill_assets_tests.builders import day
 from backfill_assets_tests.candidate_world import CandidateWorld
 from backfill_assets_tests.faults import doing_before
@@ -255,7 +255,7 @@ def test_the_upkeep_leaves_files_alone_that_a_publication_links_meanwhile_howeve
             )
         )
 
-    with doing_before(data_file_names, link):
+    with doing_before(data_file_tokens, link):
         remove_unneeded(made.lake, contract, utc_now() - timedelta(days=14))
     assert all(Path(f.path).exists() for f in linked[0].files)
     linked[0].drop()
