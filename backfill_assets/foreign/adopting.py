@@ -263,6 +263,7 @@ def _commit_adoption(
     of those there."""
     table, before = wanted.there, opened.version()
     receipt = replace(receipt, note=wanted.note)
+    LOGS.delete_kept_states(table)  # of a lake that is no more, whose days are not this one's
     # First the mark: without it a reader would take the receipt for one commit among others'.
     table.write(f"{LOG}/{adoption_mark(before + 1)}", b"")
     failed = None

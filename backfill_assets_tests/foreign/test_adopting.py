@@ -3,6 +3,7 @@ Not here: what is refused (`test_adoptable.py`), and everything else done to suc
 (`end_to_end/test_adopted_tables.py`)."""
 
 import hashlib
+import shutil
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from datetime import date
@@ -27,6 +28,9 @@ from backfill_assets.kernel.core.needs import needed_days
 from backfill_assets.kernel.core.ownership import BY, whoami
 from backfill_assets.kernel.core.states import State
 from backfill_assets.kernel.log.adopted import JUDGE, adoption_mark
+from backfill_assets.kernel.log.log import LOG
+from backfill_assets.kernel.log.log_state import KEEP_EVERY, LOGS, LogCache
+from backfill_assets.kernel.log.state_files import keep_state
 from backfill_assets.kernel.place.choice import place_at
 from backfill_assets.kernel.place.folder import Folder
 from backfill_assets.kernel.place.port import LOCKS
@@ -227,6 +231,21 @@ def test_a_call_that_was_killed_after_its_commit_goes_on(world: World) -> None:
     assert world.adopt() == done
     assert find_declared(world.lake.place, "orders") is not None
     assert world.lake.store.head("orders") == 2
+
+
+def test_a_table_of_a_lake_that_is_no_more_has_no_day_of_that_lake(world: World) -> None:
+    for number in range(KEEP_EVERY):
+        world.write(rows((D3, f"k{number}", number)))
+    world.adopt()
+    table = world.lake.table_place("orders")
+    keep_state(table, "day", LOGS.state(table, "day"))
+    shutil.rmtree(world.lake.root)
+    for file in (*(world.place / LOG).glob(".adopted.*"), world.place / LOG / ".head"):
+        file.unlink(missing_ok=True)  # as the refusal of a second lake says
+    DeltaTable(world.place).delete(f"day = '{D1}'")
+    other = world.another("other")
+    world.adopt(other)
+    assert {*LogCache().state(other.table_place("orders"), "day").latest} == {D2, D3}
 
 
 def test_writes_of_others_stay_an_alarm(world: World) -> None:

@@ -39,6 +39,7 @@ from backfill_assets.kernel.log.log import (
     read_commits,
 )
 from backfill_assets.kernel.log.state_files import (
+    delete_states,
     is_state_false,
     keep_state,
     kept_versions,
@@ -248,6 +249,10 @@ class LogCache:
                 kept = self.state(table, day_column)
                 keep_state(table, day_column, kept)
             self._states[table, day_column] = kept.version
+
+    def delete_kept_states(self, table: Place) -> None:
+        """Delete the kept states of a table whose history begins anew: none of them is of that."""
+        delete_states(table)
 
 
 LOGS = LogCache()  # of this process

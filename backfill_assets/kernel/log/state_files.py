@@ -83,6 +83,12 @@ def keep_state(table: Place, day_column: str, state: TableView) -> None:
             table.delete(path)  # also what killed writers left
 
 
+def delete_states(table: Place) -> None:
+    """Delete all kept states of a table whose history begins anew: none of them is of that."""
+    for name in table.names(f"{LOG}/{STATES_FOLDER}"):
+        table.delete(f"{LOG}/{STATES_FOLDER}/{name}")
+
+
 def is_state_false(table: Place, day_column: str, state: TableView) -> bool:
     """Whether readers take a kept state that differs from this one, folded from all commits."""
     try:
