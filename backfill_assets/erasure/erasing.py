@@ -80,7 +80,7 @@ def _erase_of_table(search: Search, table: Place, erasure: Erasure) -> None:
     """Delete the replaced data files of a table that hold the entity, or may, unless a snapshot
     keeps them."""
     lake = search.lake
-    live = {f.path for f in live_files(open_delta(table), "")}
+    live = {name for file in live_files(open_delta(table), "") for name in file.names}
     old = _replaced_files(table, erasure.done["began_versions"].get(table.name, -1))
     gone = list[str]()
     for name in data_file_names(table):

@@ -9,7 +9,6 @@ import hashlib
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
-from urllib.parse import unquote
 
 from backfill_assets.kernel.core.clock import utc_now
 from backfill_assets.kernel.core.view import NO_VERSION, exists_at
@@ -129,7 +128,6 @@ def data_file_tokens(table: Place) -> dict[str, Token]:
 
 
 def live_names(table: Place, version: int) -> set[str]:
-    """The names of the files that a version of a table holds, as a listing has them, and as the log
-    quotes them."""
-    paths = {file.path for file in live_files(LOGS.opened(table, version), "")}
-    return paths | {unquote(path) for path in paths}
+    """What a listing may call the files that a version of a table holds."""
+    files = live_files(LOGS.opened(table, version), "")
+    return {name for file in files for name in file.names}

@@ -5,6 +5,7 @@ Tested here: `erasure.erasing`. Not tested here: the record of erasures (`intake
 
 import json
 from pathlib import Path
+from urllib.parse import quote
 
 import pytest
 
@@ -39,6 +40,21 @@ def test_data_files_that_are_not_live_go_and_no_byte_of_a_log_is_changed(lake: L
     )
     assert {p: p.read_bytes() for p in log} == log
     assert erasure.done["deleted"] == {"staging": 1, ".plans": 1}
+
+
+def test_a_live_file_whose_name_the_log_quotes_stays(lake: Lake) -> None:
+    """As a writer of others may name one; its rows hold the entity until its day is made anew."""
+    publish_by_hand(
+        lake, STAGING, [{"entity": "ann-77", "value": 1, "event_date": day(0)}], digest="d"
+    )
+    table = lake.table_place("staging").local()
+    (file,) = table.rglob("*.parquet")
+    odd = file.rename(file.with_name("part 1 é.parquet"))
+    commit = max((table / "_delta_log").glob("*.json"))
+    commit.write_text(commit.read_text().replace(file.name, quote(odd.name)))
+    search = Search(lake, Trace({"entity": "ann-77"}))
+    erase_files(search, begin_erasure(lake, search.trace.values, ""))
+    assert odd.exists()
 
 
 @pytest.mark.usefixtures("storages")

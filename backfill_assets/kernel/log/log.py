@@ -71,11 +71,18 @@ class Commit:
 
 @dataclass(frozen=True)
 class LiveFile:
-    """A data file of a table version: its path below the table, partition value and bytes."""
+    """A data file of a table version: its path below the table as delta-rs gives it (quoted, as the
+    log writes it), partition value and bytes."""
 
     path: str
     partition: str | None
     size: int
+
+    @property
+    def names(self) -> tuple[str, str]:
+        """What a listing of the table may call it: its path as it is, and without quotes (`a b` for
+        `a%20b`)."""
+        return self.path, unquote(self.path)
 
 
 def first_version_of(table: Place) -> int:
