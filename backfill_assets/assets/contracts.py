@@ -279,8 +279,10 @@ def _refuse_other_owner(key: dg.AssetKey, name: str, known: DeclaredTable | None
 def _day_column(
     context: dg.OutputContext, columns: Sequence[Column], known: DeclaredTable | None
 ) -> str:
-    """The column with the day: as the asset's metadata names it, as the lake `known` it, or the
-    only DATE among `columns`. Raises SettingsError where none of these says it."""
+    """The column with the day: as the asset's metadata names it, else as the lake `known` it, else
+    the only DATE among `columns`. Raises SettingsError where none of these says it, and where the
+    column so named is not among `columns`: no other stands in for it."""
+    # `partition_expr` is SQL, in which a name may be quoted.
     named = str(context.definition_metadata.get(DAY_COLUMN, "")).strip('"`')
     if not named and known is not None:
         named = known.contract.day_column

@@ -387,7 +387,8 @@ def _contract_to_read(
 
 
 def _logging_refused_days(context: dg.OutputContext) -> AbstractContextManager[None]:
-    """`telling_days` of the asset of the output."""
+    """Log for each day of the output's asset that is refused within the block why it was not
+    written."""
     return logging_refused_days(dg.AssetExecutionContext.get(), context.asset_key)
 
 

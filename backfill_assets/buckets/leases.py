@@ -34,12 +34,14 @@ from backfill_assets.kernel.place.port import (
 WRITE_LEASE_SECONDS = LeaseWatch.SHOWN_SECONDS
 LOCK_LEASE_SECONDS = 30.0  # so long others wait for the lock of a process that was killed
 FIRST_PAUSE_SECONDS, MOST_PAUSE_SECONDS = 0.1, 1.0  # of a waiter, between two looks
+# States of a marker. A lock is STAGED as long as it is there, and nobody reads that of it.
 STAGED, COMMITTING, DEAD = "staged", "committing", "dead"
 
 
 @dataclass
 class Lease:
-    """A file that this process holds: a thread writes it again at a third of its time."""
+    """A file that this process holds: from `start` on a thread writes it again at each third of
+    its time. One that was not started is another's after `seconds`."""
 
     place: Place
     name: str
@@ -55,7 +57,7 @@ class Lease:
     _one: threading.Lock = field(default_factory=threading.Lock)
 
     def start(self) -> None:
-        """Begin to renew it."""
+        """Begin to renew it in a thread, until it is given up or lost."""
         threading.Thread(
             target=self._renew_often, name=f"lease of {self.name}", daemon=True
         ).start()
@@ -132,7 +134,8 @@ def seconds_of_the_dead() -> float:
 
 @contextmanager
 def held_lease(place: Place, name: str, what: str, seconds: float) -> Iterator[None]:
-    """A lock as the port says: waits for so many seconds, then raises Held, naming `what`."""
+    """Hold a lock within the block. Waits for it for so many seconds, then raises Held, naming
+    `what`; a lock whose holder has not shown itself for `LOCK_LEASE_SECONDS` is taken over."""
     held = _acquired_lease(place, name, what, seconds)
     held.start()
     try:
@@ -169,7 +172,7 @@ def _lock_held_error(place: Place, name: str, what: str, seconds: float) -> Held
 
 
 def hold_marker(place: Place, name: str) -> Lease:
-    """A marker as the port says."""
+    """Create a marker of a write and renew it until it is given up. Raises AlreadyThere."""
     held = take_lease(place, name, WRITE_LEASE_SECONDS)
     held.start()
     return held
@@ -220,7 +223,9 @@ def clear_dead_locks(place: Place) -> None:
 
 
 def take_lease(place: Place, name: str, seconds: float, seen: Token | None = None) -> Lease:
-    """A new lease, in place of the one that was seen. Raises AlreadyThere or Changed."""
+    """Write a lease of this process, which the caller starts, and give it. Without `seen` no file
+    may be there, else AlreadyThere is raised; with it the file must be the one with that token,
+    else Changed is."""
     owner = f"process {os.getpid()} of {socket.gethostname()}"
     body = {"state": STAGED, "seconds": seconds, "owner": owner, "nonce": uuid.uuid4().hex}
     token = place.write(name, _lease_bytes(body), if_absent=seen is None, if_unchanged=seen)

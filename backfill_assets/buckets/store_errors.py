@@ -195,8 +195,13 @@ def lost_request_error(address: str, text: str = "", code: str = "", state: str 
 
 
 def refuse_lost_request(place: Place, error: Exception, expected: str) -> None:
-    """As the port says, of a place in a store: StoreRefused if a retry cannot help, else
-    TransientError. Nothing of the error's text is shown: it may quote a key."""
+    """Raise this package's own error for one of a program that reads a place in a store, where the
+    store is the cause; return where it is not, so that the caller raises `error` itself.
+
+    The cause is the store where the error's text says that it did not answer (StoreRefused if a
+    retry cannot help, else StoreLost), or that it lists no file `expected` (a name in the place;
+    "": none), which is there (TransientError). Nothing of that text is shown: it may quote a key.
+    """
     text = str(error)
     if OF_STORE.search(text):
         raise _refused_request_error(

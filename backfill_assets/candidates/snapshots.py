@@ -73,8 +73,8 @@ def create_snapshot(lake: Lake, pipeline: Pipeline, request: SnapshotRequest) ->
 
 
 def _create_alone(lake: Lake, pipeline: Pipeline, request: SnapshotRequest) -> Snapshot:
-    """As `create_snapshot`, where no other snapshot is made or deleted meanwhile. Raises
-    BackfillError, too, while an entity is forgotten: its rows may be among those copied."""
+    """Make a snapshot while no other one is made or deleted. Raises BackfillError where one of that
+    name is there, and while an entity is forgotten: its rows may be among those copied."""
     snapshots = snapshots_of(lake.place)
     name = request.name
     try:

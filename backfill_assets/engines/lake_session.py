@@ -213,8 +213,9 @@ class LakeSession:
         return session
 
     def for_reading(self) -> "SparkSession":
-        """As `spark`, for callers that only read rows of tables: a project's own session needs only
-        to see the lake's folder, or to reach its bucket."""
+        """A live session on this lake's engine, for callers that only read rows of tables: a
+        project's own one needs only to see the lake's folder, or to reach its bucket. Raises
+        EngineLost."""
         session = open_session(self.lake.root, self.engine)
         if reads_bucket_itself(session, self.lake.place):
             refuse_blind_engine(session, self.lake.place)
@@ -251,7 +252,9 @@ class LakeSession:
         refuse_changed_settings(self.spark(), named)
 
     def differing_expressions(self, tables: Iterable[Table]) -> dict[str, dict[str, str]]:
-        """As `steadiness.differing_expressions`, on the lake's engine. Starts nothing."""
+        """The names in the tables' expressions that are known to differ on the lake's engine, each
+        with what to write instead ("": nothing); by the expression's place in `lake.toml`. Starts
+        nothing."""
         return differing_expressions(tables, engine_named(self.lake.settings.spark.engine))
 
     def refuse_expressions(self, tables: Iterable[Table]) -> None:

@@ -286,7 +286,8 @@ async def forward_socket(target: tuple[str, int], is_running: Callable[[], bool]
 
 
 async def _copy_stream(reader: "asyncio.StreamReader", writer: "asyncio.StreamWriter") -> None:
-    """Copy `reader` to `writer` until either side ends."""
+    """Copy `reader` to `writer` until either side ends, and close `writer`. Raises nothing for a
+    side that is lost."""
     with suppress(OSError):
         while block := await reader.read(_BLOCK_BYTES):
             writer.write(block)

@@ -102,8 +102,8 @@ class RawDeliveries:
 
 @dataclass
 class RawDeliveriesByEngine(RawDeliveries):
-    """The same by the lake's engine, which reads the files where they lie; only rows of the ledger
-    come here."""
+    """Deliveries of a landed table as the lake's engine reads them, where the files lie; only rows
+    of the ledger come to this process."""
 
     frames: "dict[str, DataFrame]" = field(default_factory=dict)
 

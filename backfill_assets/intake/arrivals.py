@@ -159,8 +159,9 @@ def _staged_rows_by_key(
     parts: Sets,
     by_key: str,
 ) -> tuple[set[date], Staged]:
-    """As `_staged_rows`, where keys name their event days: no load changes rows of another day.
-    Loaded days that were computed otherwise before are computed again.
+    """Stage the rows of `arrivals` where keys name their event days, and give the arrival days that
+    they replace: the `moved` ones, since no load changes rows of another day, and loaded days that
+    were computed otherwise before.
     """
     loaded, head = _loaded_days(source), source.loaded.version
     trusted = set[date]() if source.doubted_arrivals() else _days_computed_by_key(source, by_key)
@@ -237,8 +238,9 @@ def _staged_rows(
 def _staged_touched_rows(
     deliveries: RawDeliveries, source: Source, moved: set[date], lacking: Collection[date]
 ) -> tuple[set[date], Staged]:
-    """As `_staged_rows`, for a load of few days: keys of the `moved` days are looked for in all
-    others. `lacking`: the days whose files lack a column of raw's."""
+    """Stage the rows of `arrivals` after a load of few days, and give the arrival days that they
+    replace: the `moved` ones, and those with keys whose event days changed by them, which are
+    looked for in all others. `lacking`: the days whose files lack a column of raw's."""
     parts, loaded, head = deliveries.parts, _loaded_days(source), source.loaded.version
     ledger = ledger_of_source(ARRIVALS, deliveries.raw.source)
     # Where the ledger has nothing of these days, no key had an event day because of them.

@@ -34,6 +34,7 @@ KEY_FILE = f"{FORGOTTEN}/key"
 FORGOTTEN_REASON = "[forgotten]"  # of a row in quarantine, which keeps nothing else of it
 BETWEEN = "\x1f"  # the values of one entity
 BLOCK_BYTES, INNER, OUTER = 64, 0x36, 0x5C  # of HMAC-SHA256 (RFC 2104)
+KEY_BYTES = 32  # as many as the digest has; a longer key is not safer
 
 
 @dataclass(frozen=True)
@@ -220,12 +221,11 @@ def erased_meanwhile(lake: LakeFolder, inputs: Mapping[str, int]) -> str:
 
 def begin_erasure(lake: LakeFolder, values: Mapping[str, str], note: str) -> Erasure:
     """Record the entity (its value per column) as forgotten, or find the erasure of it that was not
-    finished. From now on no load takes a row of it."""
+    finished: one of the same values, whatever its columns were. From now on no load takes a row
+    whose columns of the record have these values."""
     place = lake.shared_place
     with contextlib.suppress(AlreadyThere):  # one key for all erasures of the lake
-        place.write(
-            KEY_FILE, secrets.token_bytes(BLOCK_BYTES // 2), if_absent=True, is_private=True
-        )
+        place.write(KEY_FILE, secrets.token_bytes(KEY_BYTES), if_absent=True, is_private=True)
     hashed = hmac.new(
         place.read(KEY_FILE), BETWEEN.join(values.values()).encode(), "sha256"
     ).hexdigest()
@@ -233,21 +233,21 @@ def begin_erasure(lake: LakeFolder, values: Mapping[str, str], note: str) -> Era
     for erasure in known:
         if erasure.done["hash"] == hashed and "finished_at" not in erasure.done:
             return erasure
-    body = {
+    # Per source the ways in which its columns are made; `rename_column` adds others.
+    makers = {name: [text] for name, text in _expressions_by_source(lake, values).items()}
+    record = {
         "hash": hashed,
         "columns": list(values),
         "by": whoami(),
         "note": note,
         "began_at": utc_now().isoformat(),
-    }
-    makers = {name: [text] for name, text in _expressions_by_source(lake, values).items()}
-    more = {
         "made_from": makers,
+        # Files that later commits replace may hold the entity without its name.
         "began_versions": _newest_versions(lake),
-        "landed": [],
-        "deleted": {},
+        "landed": [],  # an entry per landed file that was rewritten
+        "deleted": {},  # how many files were deleted, by their table or folder
     }
-    made = Erasure(place, f"{len(known) + 1:05d}.json", {**body, **more})
+    made = Erasure(place, f"{len(known) + 1:05d}.json", record)
     made.keep()
     return made
 

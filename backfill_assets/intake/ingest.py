@@ -95,8 +95,13 @@ def ingest(
 
 
 def link_data_file(data: Path, size: int, new: StoredFile, is_fetched: bool = False) -> StoredFile:
-    """Put a data file of a table into the store of `new` as a link to it, once it was examined; the
-    file itself where it was fetched."""
+    """Put a data file of a table, once it was examined, into the store of `new`, and give the
+    content that is there then.
+
+    One that cannot be read becomes a content with one unusable row, one with finer times than
+    microseconds a converted copy. Else it is the file itself where that was fetched
+    (`is_fetched`), and a link to it where it was not.
+    """
     rules = table_rules()
     discard_described(new.store, new.sha256)
     try:

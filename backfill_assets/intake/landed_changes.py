@@ -275,7 +275,9 @@ def look_at_landing(lake_session: Session, to_scan: bool = False) -> LandingLook
 
 
 def look_beside(lake_session: Session, part: ListingPart, to_scan: bool = False) -> LandingLook:
-    """As `look_at_landing`, of a listing that was taken already."""
+    """Compare a listing that was taken already (`part`) with the ledger, and keep the hashes for
+    the next look. Of a table it adds the contents that vacuum took, and notes how far its log was
+    read. `to_scan`: as of `look_at_landing`."""
     lake, records, hashes = lake_session.lake, part.records, Hashes(lake_session.lake.stock)
     renamed = list[FileRecord]()
     if to_scan:

@@ -110,7 +110,9 @@ def _versions_by_name(pattern: re.Pattern[str], names: Collection[str]) -> dict[
 
 @lru_cache(maxsize=4096)
 def _content_fault(place: Place, name: str, token: Token) -> str:
-    """`commit_fault` of a content, which its token names."""
+    """Why a commit or checkpoint, as it is with that token, is beyond the bounds, as a part of a
+    sentence: by its bytes, or by its lines, of which the first that is too long or has a fault
+    counts. Empty if it is within them."""
     if token.size > COMMIT_BYTES:
         which = f"its {_file_kind(name)} {name}"
         return f"{which} has {token.size} bytes, more than the limit of {COMMIT_BYTES}"

@@ -286,7 +286,8 @@ def _value_bytes(column: pa.Array) -> tuple[int, int]:
 
 
 def _nested_bytes(column: pa.Array) -> tuple[int, int]:
-    """As `_value_bytes`, of values of fixed widths and of values within values."""
+    """The size of values of fixed widths, or of values within values, as plain bytes, and of the
+    longest of them (0 for fixed widths); a list takes as much as its elements at least."""
     inner = [_value_bytes(child) for child in _child_arrays(column)]
     longest = max((longest for _, longest in inner), default=0)
     is_list = hasattr(column.type, "value_type")

@@ -296,11 +296,14 @@ def _records_of_days(lake_session: Session, days: Sequence[date]) -> list[FileRe
 def _staged_parts(
     request: RebuildRequest, days: int, wanted: "Sequence[tuple[Contract, DataFrame | None]]"
 ) -> tuple[PlacedPart, PlacedPart, PlacedPart]:
-    """Stage and audit the rows of each table; drops all where one fails."""
+    """Stage and audit the rows of each table; nothing is staged of a table without a frame (None).
+    `wanted`: raw, rows that came too late, quarantine, and the parts in that order. Drops all of
+    them where one fails."""
     made, lake_session = list[PlacedPart](), request.lake_session
     try:
         with request.phases.phase("write"):
-            lake_session.refuse_changed_settings(f"the table {wanted[0][0].name}")
+            raw_contract, _ = wanted[0]
+            lake_session.refuse_changed_settings(f"the table {raw_contract.name}")
             for contract, frame in wanted:
                 staged = lake_session.write(contract, frame, days) if frame else None
                 made.append(PlacedPart(contract, staged))

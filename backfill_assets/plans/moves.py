@@ -106,6 +106,8 @@ def _read_again(lake_session: LakeSession, records: Sequence[FileRecord]) -> "Da
     pairs, more = dumps_before(days, read_files(lake.store, lake.source))
     files = stored_contents(lake_session, [*records, *more])
     judged = read_deliveries(session, files, settings, forgotten_sql)
+    # Two columns that a load adds, and that `dump_changes` keeps for its deletes: landed rows name
+    # their file by its digest, and here every row counts, whenever it arrived.
     judged = judged.withColumns({"source_file": F.col("sha256"), "due": F.lit(True)})
     columns = ["event_ts", *(c.name for c in settings.source.payload_columns)]
     return dump_changes(session, judged, pairs, columns).where(

@@ -127,8 +127,14 @@ def _refuse_unready(lake: Lake, pipeline: Pipeline, current: Progress) -> None:
 def _run_wave(
     open_lake: Opener, plan: Plan, wave: Sequence[PlanChunk], worker: Worker, accepted: int
 ) -> None:
-    """Rebuild the remaining days of a wave's chunks, then run each gate that no receipt records as
-    passed."""
+    """Rebuild the remaining days of a wave's chunks, let readers see them, then judge each chunk
+    whose gate is neither passed nor skipped by a person; `accepted`: the number of a chunk whose
+    content a person accepts now (0: none).
+
+    Readers see rows before this gate, and keep them where it refuses, unless the plan's policy puts
+    the chunk back: the run that makes a chunk shows it already. What may not be read at all is
+    refused before it is committed (`kernel.write.gates`).
+    """
     lake, pipeline = open_lake()
     current = read_progress(lake, pipeline, plan)
     refuse_moved_pins(plan, lake, pipeline, current.states)
@@ -138,6 +144,7 @@ def _run_wave(
     if todo:
         current = _make_whole(open_lake, plan, todo, worker)
         numbers = ", ".join(str(chunk.number) for chunk in todo)
+        # The runs have shown this as they ended, except what a killed one left.
         record_versions(lake, pipeline.contracts, f"plan {plan.id}, chunk {numbers}")
     for chunk in wave:
         if chunk.number == accepted:
@@ -208,11 +215,11 @@ def _make_whole(
     for _ in range(MOST_TIMES):
         _make_chunks(open_lake, plan, unfinished, worker)
         current = read_progress(*open_lake(), plan)
-        unfinished = [c for c in unfinished if _days_to_make(current, c)]
+        unfinished = [c for c in unfinished if _days_left(current, c)]
         if not unfinished:
             return current
-    todo = _days_to_make(current, unfinished[0])
-    undone = ", ".join(f"{table} {ranges_text(days)}" for table, days in todo.items())
+    left = _days_left(current, unfinished[0])
+    undone = ", ".join(f"{table} {ranges_text(days)}" for table, days in left.items())
     raise _chunk_error(
         plan,
         unfinished[0],
@@ -261,17 +268,19 @@ def _try_works(plan: Plan, works: Sequence[ChunkWork], worker: Worker) -> None:
     )
 
 
-def _days_to_make(current: Progress, chunk: PlanChunk) -> dict[str, list[date]]:
-    """Days per table that a chunk must rebuild before the next one may run; a boundary chunk takes
-    the stale ones."""
-    todo = current.undone(chunk)
-    if chunk.kind is ChunkKind.BOUNDARY or not current.plan.has_boundary:
-        return todo
+def _days_left(current: Progress, chunk: PlanChunk) -> dict[str, list[date]]:
+    """Days per table that runs of a chunk have left undone and that must be made before the next
+    chunk; tables without such are left out. Days that became stale meanwhile are not among them
+    where a boundary chunk follows, which makes them."""
+    undone = current.undone(chunk)
+    leaves_stale_days = current.plan.has_boundary and chunk.kind is not ChunkKind.BOUNDARY
+    if not leaves_stale_days:
+        return undone
     found = dict[str, list[date]]()
-    for table, undone in todo.items():
-        days = [day for day in undone if current.states.of(table, day) is not State.STALE]
-        if days:
-            found[table] = days
+    for table, days in undone.items():
+        left = [day for day in days if current.states.of(table, day) is not State.STALE]
+        if left:
+            found[table] = left
     return found
 
 

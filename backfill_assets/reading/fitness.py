@@ -43,7 +43,8 @@ class UnfitDays(BackfillError):
 
 
 class UnfitDaysWarning(UserWarning):
-    """The same, for callers that chose a warning."""
+    """Requested days are missing, stale, incomplete, unpinned or pending, or their files lack a
+    column; the caller chose to be warned, and gets their rows."""
 
 
 def unfit_days_now(states: States, table: str, days: Iterable[date]) -> dict[date, str]:

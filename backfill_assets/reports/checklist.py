@@ -196,8 +196,9 @@ def _stale_days(seen: _LakeState) -> Iterator[tuple[str, list[date]]]:
 
 
 def _judge_duplicates(seen: _LakeState) -> ItemAnswer:
-    """Every landed row is accounted for, no hash decides which row of a key wins, and no key is
-    current twice."""
+    """Every landed row is accounted for, no hash decides which row of a key wins (looked for in
+    the newest `NEWEST_DAYS` days), and no key is current twice. The answer tells the first of
+    these that does not hold; it is no, too, while nothing has landed or no table keeps versions."""
     view = seen.states.view
     landed = sum_of_accounts(accounts_by_table(seen.lake, view).values())
     if wrong := sum(landed.wrong.values()):

@@ -93,9 +93,11 @@ def find_unneeded(lake: LakeFolder, contract: Contract, since: datetime) -> Unne
     """Find the files that no version of the table since then (aware) holds, from where the last
     upkeep ended; writes nothing.
 
-    Files of writes under way stay, and so does a file that no version names if it was changed since
-    then: another program may be about to commit it; and what a snapshot pins. Raises BackfillError
-    if the log has a gap or is torn.
+    These are data files that a commit took out before `since`, data files that no version names
+    and that nobody changed since then (of a table that others began, only those of this package's
+    writes), and all checkpoints but the newest. Files of writes under way stay, and what a snapshot
+    pins; while one is being made, all data files stay. Raises BackfillError if the log has a gap or
+    is torn.
     """
     table = lake.table_place(contract.name)
     known = known_removals(lake.place, table) or first_removals(table, since.timestamp())

@@ -60,8 +60,9 @@ class Removals:
         return self.listed_at is None or not timedelta() <= now - self.listed_at < LIST_AGAIN
 
     def listed(self, files: Mapping[str, Token], now: datetime) -> "Removals":
-        """The same without the files that a listing, made after its commits were read, lacks:
-        somebody else deleted them."""
+        """What is known after a listing of the table's `files` at `now`, which was made after the
+        commits were read: files that it lacks are gone, because somebody else deleted them. The
+        time of the listing is kept where it took more than one request."""
         there = {name: removal for name, removal in self.waiting.items() if name in files}
         return replace(self, waiting=there, listed_at=now if len(files) > ONE_LISTING else None)
 

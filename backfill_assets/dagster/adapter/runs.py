@@ -98,7 +98,8 @@ def busy_days(
 
 
 def days_of_run(run: dg.DagsterRun) -> DayRange | None:
-    """The days of a run, by its tags; None where they name none."""
+    """The days of a run: by the tag of exact days, else by those of a range, else by its partition;
+    None where its tags name none, or what is no day."""
     first = run.tags.get(RANGE_START, run.tags.get(PARTITION, ""))
     try:
         if (exactly := run.tags.get(EXACT_DAYS_TAG)) is not None:

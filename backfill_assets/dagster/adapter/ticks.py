@@ -99,12 +99,15 @@ def late_data_tick(instance: dg.DagsterInstance, lake_context: LakeContext, now:
 
 
 def decide_late_data(state: TickState) -> Tick:
-    """`late_data_tick` for a state that was read."""
+    """The runs for the stale days of the tables that this package makes, what needs a person
+    (alarms for given up days, days with other rows from the same inputs, and days of other
+    programs), and the changed results of `no_stale_days`. Records nothing."""
     tick = Tick()
     given_up = _request_stale(tick, state)
     for name, text in irreproducible_days(state.states.view):
         tick.alarm(f"other rows {name}", text)
     for name, table in state.states.view.tables.items():
+        # A day without a receipt is missing here: there is nothing of ours to doubt.
         if days := table.foreign & table.latest.keys():
             culprit = (
                 f"{name} {ranges_text(days)}: another program wrote here, and these rows are not "
@@ -114,6 +117,7 @@ def decide_late_data(state: TickState) -> Tick:
                 f"foreign {name}",
                 f"{culprit}; `backfill-assets verify --tables {name}` says what to do",
             )
+    # Only tables that this package computes have the check.
     tables = [name for name, contract in state.states.contracts.items() if not contract.is_given]
     tick.verdicts += changed_stale_checks(
         state.instance, state.states, tables, given_up, state.naming
@@ -182,8 +186,12 @@ def landing_tick(instance: dg.DagsterInstance, lake_context: LakeContext, now: d
 def decide_landing(
     state: TickState, comparisons: Mapping[str, Comparison], failed: Sequence[BackfillError] = ()
 ) -> Tick:
-    """`landing_tick` for a state that was read; `comparisons` by the names of the sources, and why
-    others could not be listed (`failed`): an alarm, which holds up no other."""
+    """The scan of new complete files and the loads of arrival days that landed; neither while a
+    scan or a load is queued or running, though its alarms are told then, too. `comparisons`: of
+    each listed source by its name; `failed`: why others could not be listed, an alarm each.
+
+    Where a load is tried for the first time, no scan is requested: the load scans first.
+    """
     tick, ready = Tick(), dict[str, Set[date]]()
     for error in failed:
         tick.alarm(error.object, str(error))
@@ -200,10 +208,10 @@ def decide_landing(
     if is_scanning or any(state.busy.get(raw) for raw in ready):
         tick.notes.append("a scan or a load is queued or running; the next tick looks again")
         return tick
-    # A load scans first; one that failed before may not get so far.
-    scans_by_load = bool(requests) and not requests[0].attempt
+    # A load that failed before may not get as far as its scan.
+    has_first_attempt = any(not request.attempt for request in requests)
     loads = [dagster_request(request, LANDING, state.lake, state.naming) for request in requests]
-    tick.request(state, LANDING, loads if scans_by_load else [*scans, *loads])
+    tick.request(state, LANDING, loads if has_first_attempt else [*scans, *loads])
     return tick
 
 

@@ -49,6 +49,7 @@ def mending_advice(
 
 
 def materializing_advice(asset: str, days: Collection[date]) -> str:
-    """The same for an asset that Dagster alone can run, with the days as its dialog takes them."""
+    """How a person makes days of an asset that Dagster alone can run, with the days as Dagster's
+    dialog takes them."""
     spans = ", ".join(str(span).replace("..", "...") for span in contiguous_ranges(days))
     return f"materialize the asset {asset} for {spans}"

@@ -218,8 +218,9 @@ class Digests:
         return self._as_made[key]
 
     def _parameters_with_keys(self, table: str, receipt: DayReceipt) -> tuple[str, Parameters]:
-        """As `_parameters_for_day`, computed. Equal parameters get the same name, so that a digest
-        is computed once for all receipts that name them."""
+        """Today's parameters of a table with the keys of the receipt, and their name: the table's
+        where they are today's, else one that names the receipt's. Equal parameters get the same
+        name, so that a digest is computed once for all receipts that name them."""
         today, made = self._today[table], self._parameters_of(receipt)
         if made is None or self.contracts[table].is_being_made:
             return table, today

@@ -110,9 +110,9 @@ def other_writers(status: os.stat_result) -> str:
 
 
 def _is_private_group(group: int) -> bool:
-    """Whether a group is this user's alone: by the habit of many systems that it is the user's
-    first one, named as the user, without other members; or one of this process that has no name, as
-    a volume's of Kubernetes (`fsGroup`)."""
+    """Whether a group of this process is this user's alone: it is named as the user and has no
+    other members, as many systems make one for each user; or it has no name, as that of a volume
+    of Kubernetes (`fsGroup`)."""
     if group not in (os.getegid(), *os.getgroups()):
         return False
     try:

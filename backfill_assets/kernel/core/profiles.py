@@ -81,7 +81,10 @@ class Finding:
     refuses: bool  # whether nothing may be written
     message: str
     facts: Mapping[str, int | float | str] = field(default_factory=dict)
-    bounds: tuple[str, ...] = ()  # COLUMN.SETTING of each bound that the day exceeds
+    # COLUMN.SETTING of the bounds on columns that a person may lift for a plan: `max_null_jump` of
+    # each with too many NULLs (also by `max_null_share`, which no plan has), `max_drift` of each
+    # whose values drifted.
+    bounds: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True)

@@ -77,7 +77,7 @@ class States:
         return self._known[key]
 
     def _judge_day(self, table: str, day: date) -> State:
-        """As `of`, computed."""
+        """The state of a day by its receipt and inputs, which `of` keeps."""
         contract, receipt = self.contracts[table], self.latest(table, day)
         if receipt is not None and receipt.entry.built is Built.HELD:
             return State.HELD

@@ -84,7 +84,7 @@ class ListedLogs:
         return known.head
 
     def _first_look(self, table: Place) -> int:
-        """As `head`, of a log of which nothing is known: by a listing from the newest kept state on
+        """The newest version of a log of which nothing is known: by a listing from the newest kept state on
         whose commit is there, else by a whole one. A log that was not there before is listed
         whole."""
         known = self._known_log(table)

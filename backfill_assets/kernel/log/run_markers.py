@@ -157,18 +157,23 @@ def _life_by_process(place: Place, name: str) -> Life | None:
 
 
 def _recent_markers(place: Place, names: Collection[str]) -> frozenset[str]:
-    """Those of the markers that were shown lately."""
+    """Those of the markers that were shown for the last `SHOWN_SECONDS` by the place's clock. Of a
+    marker without a sign of life, and where this process may not ask for the place's time, those
+    that were shown or made for the last `UNSEEN_SECONDS` by this machine's clock."""
     beating = frozenset(name for name in names if place.exists(name + BEAT))
+    # Of an earlier release, or of a run that another process is taking up (`mark_run`).
+    without_beat = set(names) - beating
     try:
         held = place.held(name + BEAT for name in beating)
     except OSError:  # this process may not ask the place for its time
         return _not_silent(place, names)
     shown = frozenset(name for name in beating if name + BEAT in held)
-    return shown | _not_silent(place, set(names) - beating)
+    return shown | _not_silent(place, without_beat)
 
 
 def _not_silent(place: Place, names: Iterable[str]) -> frozenset[str]:
-    """Those of the markers that may be of a run that lives, by this machine's clock."""
+    """Those of the markers that were shown or made for the last `UNSEEN_SECONDS` by this machine's
+    clock: their runs may live."""
     return frozenset(name for name in names if _silent_seconds(place, name) <= UNSEEN_SECONDS)
 
 

@@ -108,8 +108,9 @@ def column_types(opened: "DeltaTable") -> dict[str, ColumnType | None]:
 
 
 def column_types_by_day(opened: "DeltaTable", day_column: str) -> dict[str, ColumnType | None]:
-    """As `column_types`. A day that files are laid out by is a DATE, also where the schema of an
-    adopted table has a STRING: folders name both alike."""
+    """The types of a table's columns; None for one that no column of a contract has. A day that
+    files are laid out by is a DATE, also where the schema of an adopted table has a STRING: folders
+    name both alike."""
     kinds = column_types(opened)
     is_by_day = opened.metadata().partition_columns == [day_column]
     if is_by_day and kinds[day_column] == ColumnType("STRING"):

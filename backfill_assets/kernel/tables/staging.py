@@ -207,8 +207,8 @@ def begin_staging(lake: LakeFolder, contract: Contract) -> Staged:
 
 @contextmanager
 def fill_staging(lake: LakeFolder, contract: Contract) -> Iterator[Staged]:
-    """As `begin_staging`; dropped if the block fails or is stopped. Afterwards the caller owns
-    it."""
+    """A staging of a table for the block to fill; dropped if the block fails or is stopped.
+    Afterwards the caller owns it."""
     staged = begin_staging(lake, contract)
     try:
         yield staged

@@ -168,7 +168,8 @@ def described_columns(lake: Lake, contract: Contract) -> list[str]:
 
 
 def _audit_batch(lake: Lake, files: Sequence[str], contract: Contract, parts: Sets) -> Profiles:
-    """As `audit_files`, of files whose days are in no other batch."""
+    """The profiles of the days in these files, which have every row of their days: no other batch
+    has more of them."""
     rows = rows_query(files, contract)
     measured = map(contract.column, contract.measured_columns)
     histograms = {f"histogram {c.name}": f"histogram({number_bucket(c)})" for c in measured}

@@ -39,7 +39,8 @@ NO_WORD = re.compile(r"[^A-Za-z0-9_]+")  # what no name of a check has
 Facts = dict[str, int | float | str]
 
 
-NO_BOUNDS = ColumnGate(broken="warn")
+# Of a column without bounds in `[gates]`: NULL_SHARE_JUMP and LARGE_DRIFT, which only warn.
+BUILT_IN_BOUNDS = ColumnGate(broken="warn")
 
 
 @dataclass(frozen=True)
@@ -213,7 +214,8 @@ def _judge_key(judged: DayToJudge) -> Finding:
 
 def _judge_profile(judged: DayToJudge) -> Finding:
     """The finding about missing input days, skewed keys, NULLs and drifted values. Each of them
-    warns or refuses as the settings say of it."""
+    warns or refuses as the settings say of it; a column without bounds of its own is judged by
+    `BUILT_IN_BOUNDS`. `bounds` of the finding name what a plan may lift."""
     profile, context = judged.found, judged.around
     warned = list[str]()
     refused = list[str]()
@@ -229,7 +231,7 @@ def _judge_profile(judged: DayToJudge) -> Finding:
     of_skew += _skew_broken(profile, judged.bounds)
     columns = (*judged.bounds.columns, *context.usual_null_shares, *context.usual_histograms)
     for column in dict.fromkeys(columns):
-        bounds = judged.bounds.columns.get(column, NO_BOUNDS)
+        bounds = judged.bounds.columns.get(column, BUILT_IN_BOUNDS)
         nulls = _nulls_broken(column, profile, bounds, context)
         drifted = _drift_broken(column, profile, bounds, context, facts)
         if nulls:

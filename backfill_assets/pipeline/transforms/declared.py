@@ -53,10 +53,11 @@ def features_at_cut(
     *,
     by_day_first: bool = False,
 ) -> DataFrame:
-    """The same from what was known at the cut of each day: midnight after it plus `grace_hours`.
+    """One row per entity and day of `days` (half-open) with an event in the longest window, as
+    known at the cut of that day: midnight after it plus `grace_hours`.
 
-    A version counts for day d iff known_from < cut(d) <= known_until, where a NULL `known_until`
-    has no end.
+    `staging` and NULL parts are as in `features_now`. A version counts for day d iff
+    known_from < cut(d) <= known_until, where a NULL `known_until` has no end.
     """
     # cut(d) > t from the day of t (less the grace) on; cut(d) <= t until the day before that day.
     grace = F.expr(f"INTERVAL '{grace_hours}' HOUR")

@@ -130,8 +130,8 @@ def aggregation_result(
 
 
 def exact_result(aggregation: Aggregation, part: Callable[[Part], Column], day: Column) -> Column:
-    """The same for deciding by it: whole numbers as EXACT decimals, which hold any sum of
-    theirs."""
+    """The column of an aggregation from its parts, for a condition on it: a whole number as an
+    EXACT decimal, which holds any sum of such; else as `aggregation_result` gives it."""
     if aggregation.type not in ("INT", "BIGINT"):
         return aggregation_result(aggregation, part, day)
     if aggregation.agg == "sum":

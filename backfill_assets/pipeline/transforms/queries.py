@@ -19,8 +19,8 @@ def lateness_of_deliveries(raw: str) -> str:
 
 
 def lateness_of_versions(staging: str) -> str:
-    """The same per event day, over every version that was ever current (its arrival is
-    `known_from`)."""
+    """Per event day: late_share, and quantiles and the maximum of lateness in days, over every
+    version that was ever current (its arrival is `known_from`)."""
     return _lateness_query(staging, "event_date", "known_from")
 
 
