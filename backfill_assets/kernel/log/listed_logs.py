@@ -84,9 +84,9 @@ class ListedLogs:
         return known.head
 
     def _first_look(self, table: Place) -> int:
-        """The newest version of a log of which nothing is known: by a listing from the newest kept state on
-        whose commit is there, else by a whole one. A log that was not there before is listed
-        whole."""
+        """The newest version of a log of which nothing is known: by a listing from the newest kept
+        state on whose commit is there, else by a whole one. A log that was not there before is
+        listed whole."""
         known = self._known_log(table)
         was_absent = known.kept is not None
         kept = [] if was_absent else kept_versions(table)
