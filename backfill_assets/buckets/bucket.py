@@ -100,7 +100,10 @@ class Bucket(Place):
         return sorted(n for n, token in found.items() if token.size or self.token(n) is not None)
 
     def tokens(self, folder: str = "", after: str = "") -> dict[str, Token]:
-        """As the port says: a request for each thousand."""
+        """The tokens of the files at any depth below a folder, by their names from this place; only
+        of names behind `after`, if it is given. A request lists a thousand objects; files that were
+        prepared here and not sent yet are added. Raises OddKeys, with all else that was listed, for
+        an object whose name no path can have."""
         above = self._object_key("")
         cut = len(above) + 1 if above else 0
         try:
@@ -188,7 +191,8 @@ class Bucket(Place):
         self.delete_all([name])
 
     def delete_all(self, names: Collection[str]) -> None:
-        """As the port says."""
+        """Delete files: those that were prepared here and not sent yet from this machine, others
+        from the store, a thousand by each request. Stopped halfway, some are left."""
         sent = [n for n in names if not self._local_copies.forget(self._full_name(n))]
         self._bucket_objects.delete([self._object_key(name) for name in sent])
 

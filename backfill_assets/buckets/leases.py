@@ -105,7 +105,8 @@ class Lease:
         """Nothing: a thread of its own writes the file again."""
 
     def committing(self, version: int) -> None:
-        """As the port's `WriteHold` says."""
+        """Say that this writer tries to commit that version next. Raises Swept where the lease was
+        given up or lost: then it commits nothing."""
         with self._one:
             is_over = self._ended.is_set() or self.is_lost
             if not is_over and self.renew(state=COMMITTING, version=version):
@@ -120,7 +121,8 @@ class Lease:
             )
 
     def __call__(self, is_deleted: bool = False) -> None:
-        """As the port's `WriteHold` says."""
+        """Give the marker up: stop to renew it, and let it be over at once for whoever sweeps;
+        `is_deleted`: it is gone already. A lost one is left alone."""
         self._ended.set()
         with self._one, suppress(OSError):
             if not self.is_lost and not is_deleted:
@@ -181,8 +183,9 @@ def hold_marker(place: Place, name: str) -> Lease:
 def abandoned_markers(
     place: Place, folder: str, is_past: Callable[[str, int], bool]
 ) -> Iterator[str]:
-    """The markers as the port says; each is dead before it is named, so that its writer commits
-    nothing."""
+    """The names in a folder of the markers whose writers have not shown themselves for their
+    seconds. Each is dead before it is named, so that its writer commits nothing. One that tried a
+    commit is named only where `is_past` says that the commit is there or can be no more."""
     clock = None
     for name in sorted(place.names(folder)):
         watch = LeaseWatch(place, f"{folder}/{name}", clock)

@@ -122,8 +122,8 @@ class Objects:
         return io.BufferedReader(_RangedObject(self, key, found.meta), READ_BYTES)
 
     def open_at_end(self, key: str) -> BufferedReader:
-        """As `open`, for a reader of the end: one request for its last bytes, others for what else
-        is read."""
+        """An object of one content, to read and seek in, whose last bytes are fetched at once by
+        one request; others fetch what else is read."""
         store, errors = self._bucket_store, _obstore_module().exceptions
         # Azure takes no such range, and an empty object has no end.
         with (

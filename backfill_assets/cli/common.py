@@ -131,7 +131,9 @@ def _days_in_file(path: str) -> DayRange:
 
 
 def some_days_options(command: Callable[..., None]) -> Callable[..., None]:
-    """As `days_options`, for commands that take days that are no range, too; some are required."""
+    """Options for a command that needs days, which may be no range: --from and --to, --days, or
+    --days-from FILE alone; the command gets them as `days`. UsageError without any, and where a
+    file and another option name some."""
 
     @functools.wraps(command)
     def with_days(*args: Any, listed: DayRange | None, **options: Any) -> None:

@@ -118,7 +118,9 @@ class EngineAuditor:
         where: str = "true",
         at_once: int = AT_ONCE,
     ) -> Iterator[Answered]:
-        """Yield as the port says, once: the engine spills what does not fit."""
+        """Yield the names and rows of what `query` finds, once for all files, whatever `at_once`
+        says: the engine spills what does not fit. `query` gets one query for the rows of each side,
+        narrowed by `where`."""
         spark = self.session.spark()
         frames = {f"side_{n}": file_rows(spark, side, contract) for n, side in enumerate(sides)}
         rows = (f"SELECT * FROM {name} WHERE {where}" for name in frames)

@@ -197,6 +197,8 @@ def begin_server(lake: Path, settings: EngineSettings) -> threading.Thread | Non
 
 
 def _is_wanted_server(record: Record, wanted: dict[str, str]) -> bool:
+    """Whether the recorded server can be used, is as `wanted` in everything that decides how it
+    computes, and its supervisor lives."""
     return record.usable and record.identity == wanted and record.supervisor.is_alive()
 
 

@@ -178,8 +178,9 @@ def external_contract(root: Path, table: ExternalTable) -> Contract:
 
 
 def recorded_place(root: Path, table: ExternalTable) -> str:
-    """As `external_place`, of a table that the lake at `root` reads, perhaps by a name in a
-    catalog. Raises SettingsError, too, for such a name whose place is not recorded."""
+    """The address, or the absolute folder, of a table of others that the lake at `root` reads: the
+    recorded one of a name in a catalog, else as settings name it. Raises SettingsError for an
+    address that none can have, and for a name whose place is not recorded."""
     return external_place(
         table.name, catalog_places(root).get(table.table, table.table), base_lake_folder(root)
     )

@@ -48,8 +48,8 @@ def source_table(source: SourceSettings, base: Path) -> Place:
 
 
 def searched_root(source: SourceSettings, base: Path) -> Path:
-    """As `deliveries_root`, also of objects: this machine's folder of their prefix, which need not
-    exist."""
+    """The folder of a source's deliveries; of those in a bucket this machine's folder of their
+    prefix, which need not exist."""
     if not is_in_bucket(source, base):
         return deliveries_root(source, base)
     return local_bucket_folder(_deliveries_address(source, base), base)

@@ -206,8 +206,9 @@ def _column_count(schema: str) -> int:
 
 
 def _checkpoint_fault(place: Place, name: str, token: Token) -> str:
-    """`_content_fault` of a checkpoint: decoded apart within the bounds of landed Parquet, and its
-    texts looked at."""
+    """Why a checkpoint in Parquet must not be read, as a part of a sentence; empty if it may be,
+    and of one in a store, which is not looked at. It is decoded in a process of its own within the
+    bounds of landed Parquet; then the texts in it are judged."""
     import pyarrow as pa
     import pyarrow.parquet as pq
 

@@ -74,7 +74,8 @@ class RollbackConfig(ReleaseConfig, RollbackOptions):
     """Which days go back, and to what."""
 
     def request(self) -> RollbackRequest:
-        """As of a release; a version below 0, with which the launchpad is filled, is none."""
+        """The request, without a version to go back to where that is below 0, with which the
+        launchpad is filled. Raises BackfillError as that of a release does."""
         asked = super().request()
         if asked.to_version is None or asked.to_version >= 0:
             return asked

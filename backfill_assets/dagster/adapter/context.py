@@ -191,8 +191,9 @@ class LakeContext:
         return lake, pipeline_of(lake, self.tables_of(lake.settings))
 
     def look(self) -> tuple[Lake, Pipeline]:
-        """As `open`, for a process that serves a whole project: the process keeps its umask where
-        there are other definitions."""
+        """Open the lake with today's settings, in a process that serves a whole project: where the
+        lake is a guest among other definitions, the process keeps its umask. Raises
+        SettingsError."""
         lake = read_lake(self.root) if self.appearance.is_guest else open_lake(self.root)
         return lake, pipeline_of(lake, self.tables_of(lake.settings))
 

@@ -159,7 +159,9 @@ def columns_mark(
 def _cached_columns_mark(
     columns: tuple[tuple[str, str], ...], read: tuple[str, ...] | None, beside: tuple[str, ...]
 ) -> str:
-    """As `columns_mark`, of arguments that can be kept; `columns`: name and type of each column."""
+    """The part of a digest for these columns of a day (name and type of each): for those that are
+    `read` (None: all) and not `beside`. Its arguments can be kept, unlike those of
+    `columns_mark`."""
     types = dict(columns)
     chosen = types.keys() - set(beside)
     if read is not None:

@@ -57,8 +57,10 @@ def mark_run(place: Place, name: str, every: float = BEAT_SECONDS) -> None:
 
 
 def mark_step(place: Place, name: str, process: PlacedProcess = UNKNOWN_PROCESS) -> None:
-    """As `mark_run`, for a step of a run that another process works on. Nothing is locked, since
-    the run goes on after this process; the marker that an earlier step made stays as it is."""
+    """Show a run while this process works on a step of it, until the run's marker is gone or the
+    process ends; harmless where it does so already. A marker of that name is made for `process`
+    where there is none; one that an earlier step made stays as it is. Nothing is locked, since the
+    run goes on after this process."""
 
     def beat() -> None:
         """The sign of life."""

@@ -157,8 +157,9 @@ class Folder(Place):
         _sync_path(os.path.dirname(path))
 
     def _put_if_unchanged(self, part: str, name: str, descriptor: int, before: Token) -> None:
-        """As `_put_if_absent`, in place of the file whose token is `before`. Raises Changed if the
-        name has another, or none."""
+        """Give the written file at the path `part`, which `descriptor` has open, the name of the
+        file whose token is `before`, safe against a power cut. Raises Changed if the name has
+        another token, or none."""
         path = self._path_of(name)
         os.fsync(descriptor)
         try:

@@ -157,8 +157,9 @@ def _columns_of_folders(contract: Contract) -> list[str]:
 
 
 def _rows_of_files(files: Sequence[str], types: Mapping[str, str], laid_out: Sequence[str]) -> str:
-    """`rows_query` for columns by their names and types, of files whose folders hold the columns
-    `laid_out`."""
+    """A query for these columns, cast to these types of DuckDB (by the columns' names), of all rows
+    of the files. The columns `laid_out` come from the names of the folders; a column that all files
+    lack is NULL; without files the query has no rows."""
     nulls, cast = [], []
     for name, kind in types.items():
         column = quoted_name(name)

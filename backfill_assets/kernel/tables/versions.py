@@ -426,8 +426,8 @@ def record_versions(
 def _entry_of_now(
     lake: Lake, contracts: Collection[Contract], before: LakeVersion, run_id: str = ""
 ) -> LakeVersion:
-    """The same entry with the tables of now, and what readers see after the end of the runs that
-    they wait for: all that live but one."""
+    """The entry `before` with the tables as readers see them now, and as they will see them after
+    the end of the runs that hold commits back (`held`; of all live runs but `run_id`)."""
     tables, held = _tables_now(lake, contracts, before, live_runs(lake.place, {run_id}))
     if not held:
         return replace(before, tables=tables, held=HeldBack())

@@ -101,7 +101,8 @@ class Rebuild:
             return self._prepare_candidate()
 
     def _prepare_candidate(self) -> list[Finding]:
-        """As `prepare`, where errors of a dead engine are explained around it."""
+        """Compute, stage and judge the days anew, and give the findings. Where the mode keeps good
+        days, the days that are refused are left out of what is committed."""
         self._samples.clear()
         self.kept_back = KeptBack()
         (load,) = added_by_rooms("loaders")
@@ -123,7 +124,9 @@ class Rebuild:
             return self._publish_candidate()
 
     def _publish_candidate(self) -> WriteResult:
-        """As `publish`, where errors of a dead engine are explained around it."""
+        """Commit the days. Where newer inputs overtook the candidate, make and judge it again, up
+        to `SUPERSEDED_ATTEMPTS` times in all; given rows are tried once. Raises where it is refused
+        then, or was overtaken each time."""
         attempts = 1 if self.request.given is not None else SUPERSEDED_ATTEMPTS
         for attempt in stamina.retry_context(on=Superseded, attempts=attempts):
             with attempt:

@@ -192,7 +192,9 @@ class DuckDBAuditor:
         where: str = "true",
         at_once: int = AT_ONCE,
     ) -> Iterator[Answer]:
-        """Yield as the port says, a part of the days after the other."""
+        """Yield the names and rows of what `query` finds, in batches of about `at_once` files of
+        all `sides` together; each batch has every file of its days. `query` gets one query for the
+        rows of each side in the batch, narrowed by `where`."""
         paths = [{f.path for f in side} for side in sides]
         every = [path for side in paths for path in sorted(side)]
         for batch in file_batches(every, contract, at_once):
