@@ -123,7 +123,7 @@ DECIDES_NO_ROW = {
     "kernel.write.session",
 }
 PINNED = {
-    "raw 1": "cfc35784424a4b6b97ee3ce23ba76e98",
+    "raw 1": "677451cd91c1dae36bb3eb88bf490051",
     "staging 2": "5ba6cbecd3b2517e9788b2cdd61baace",
     "staging of a table 1": "66eba71cf1686f07727a96e02090a3ef",
     "features 1": "6a09634f626f5be32fb5e98d601d595a",

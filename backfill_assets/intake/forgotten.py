@@ -221,8 +221,8 @@ def erased_meanwhile(lake: LakeFolder, inputs: Mapping[str, int]) -> str:
 
 def begin_erasure(lake: LakeFolder, values: Mapping[str, str], note: str) -> Erasure:
     """Record the entity (its value per column) as forgotten, or find the erasure of it that was not
-    finished: one of the same values, whatever its columns were. From now on no load takes a row
-    whose columns of the record have these values."""
+    finished: one of the same values that names these columns. From now on no load takes a row whose
+    columns of the record have these values."""
     place = lake.shared_place
     with contextlib.suppress(AlreadyThere):  # one key for all erasures of the lake
         place.write(KEY_FILE, secrets.token_bytes(KEY_BYTES), if_absent=True, is_private=True)
@@ -231,7 +231,9 @@ def begin_erasure(lake: LakeFolder, values: Mapping[str, str], note: str) -> Era
     ).hexdigest()
     known = all_erasures(lake)
     for erasure in known:
-        if erasure.done["hash"] == hashed and "finished_at" not in erasure.done:
+        # The same value of another column is another entity.
+        is_of_entity = erasure.done["hash"] == hashed and list(values) in erasure.namings
+        if is_of_entity and "finished_at" not in erasure.done:
             return erasure
     # Per source the ways in which its columns are made; `rename_column` adds others.
     makers = {name: [text] for name, text in _expressions_by_source(lake, values).items()}

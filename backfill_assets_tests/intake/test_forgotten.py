@@ -39,6 +39,15 @@ def test_the_record_holds_no_value_and_its_key_is_for_the_owner_alone(lake: Lake
     assert len({e.done["hash"] for e in all_erasures(lake)}) == 1
 
 
+def test_the_same_value_of_another_column_is_another_entity(lake: Lake) -> None:
+    """As where `[features] entity` changes while an erasure is not finished."""
+    made = begin_erasure(lake, ANN, "")
+    other = begin_erasure(lake, {"event_key": ANN["entity"]}, "")
+    assert other.name != made.name
+    assert other.done["columns"] == ["event_key"]
+    assert begin_erasure(lake, ANN, "").name == made.name
+
+
 def test_rows_made_from_the_versions_at_which_an_erasure_ended_may_be_of_the_entity(
     lake: Lake,
 ) -> None:
