@@ -23,7 +23,7 @@ from backfill_assets.kernel.core.needs import needed_days
 from backfill_assets.kernel.core.records import json_of
 from backfill_assets.kernel.core.states import State, States
 from backfill_assets.kernel.core.view import LakeView
-from backfill_assets.kernel.place.at_once import answers_of
+from backfill_assets.kernel.place.port import answers_of
 from backfill_assets.kernel.tables.data_files import column_type_names, refuse_altered_version
 from backfill_assets.kernel.tables.home import Lake
 from backfill_assets.kernel.tables.versions import unfinished_switches

@@ -12,18 +12,23 @@ import json
 import os
 import re
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from io import BufferedReader
 from pathlib import Path
-from typing import Any, NamedTuple, Protocol, Self
+from typing import Any, NamedTuple, Protocol, Self, TypeVar
 
 from backfill_assets.kernel.core.errors import BackfillError, TransientError
+
+T = TypeVar("T")
+R = TypeVar("R")
 
 LOCK_SECONDS = 3600.0  # a first load of years of data holds the load lock for minutes
 LOOK_SECONDS = 1.0  # longer than whoever only asks whether a lock is held holds it
 SHOWN_SECONDS = 120.0  # after so long without a sign of life the holder of a marker counts as dead
 FEW = 3  # files that a store is asked about one by one
+MOST_AT_ONCE = 32  # questions to a store, each of which waits 30 ms or more
 LOCKS = ".locks"  # outside the tables, so that no reader sees them
 RUNS = ".runs"  # markers of the runs that work on a lake (`kernel.log.run_markers`)
 # A key of a store that no path can be, as its client judges it.
@@ -376,3 +381,13 @@ def load_lock(lake: Place, source: str = "") -> AbstractContextManager[None]:
     if source:
         return lake.lock(f"{LOCKS}/load.{source}.lock", f"the load of the source {source}")
     return lake.lock(f"{LOCKS}/load.lock", "the load of raw")
+
+
+def answers_of(place: Place, ask: Callable[[T], R], items: Sequence[T]) -> list[R]:
+    """What `ask` gives for each of these items, in their order; of a store up to `MOST_AT_ONCE` are
+    asked at once, in threads, so that `ask` must not depend on the order. Raises what `ask` raises
+    for the first of them."""
+    if len(items) < 2 or not place.is_store:
+        return [ask(item) for item in items]
+    with ThreadPoolExecutor(min(MOST_AT_ONCE, len(items))) as pool:
+        return list(pool.map(ask, items))

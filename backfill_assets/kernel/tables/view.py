@@ -15,7 +15,7 @@ from backfill_assets.kernel.core.contracts import Contract
 from backfill_assets.kernel.core.receipts import Receipt
 from backfill_assets.kernel.core.rooms import added_by_rooms
 from backfill_assets.kernel.core.view import DayReceipt, Deliveries, LakeView, TableView
-from backfill_assets.kernel.place.at_once import answers_of
+from backfill_assets.kernel.place.port import answers_of
 from backfill_assets.kernel.tables.home import Lake
 from backfill_assets.kernel.tables.store import TableStore
 from backfill_assets.kernel.tables.versions import versions_seen

@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from backfill_assets.kernel.place.at_once import MOST_AT_ONCE, answers_of
 from backfill_assets.kernel.place.folder import Folder
+from backfill_assets.kernel.place.port import MOST_AT_ONCE, answers_of
 
 
 class Store(Folder):
