@@ -86,8 +86,8 @@ def daily_table(  # noqa: PLR0913 - each is a word of a table
     given.
 
     Raises SettingsError for an input without a parameter, a parameter without an input, a choice of
-    an input that only tables of `lake.toml` have, no first day or two, and words that stand for
-    something here. A generator is refused.
+    an input that only tables of `lake.toml` have, no first day or two, a name that no table can
+    have, rules with a fault, and arguments of `dg.asset` that are set here. A generator is refused.
     """
 
     arguments: dict[str, Any] = {
@@ -106,6 +106,7 @@ def daily_table(  # noqa: PLR0913 - each is a word of a table
         _refuse_arguments(name, function, windows, asset)
         key = _asset_key(function, asset)
         metadata = {DAY_COLUMN: day, **asset.get("metadata", {})}
+        # For its error: the key, or the metadata, has to name a table.
         asset_table_name(key, metadata, "No asset was made")
         partitions = daily_partitions(
             f"the daily table {name}", start, partitions_def, "No asset was made"

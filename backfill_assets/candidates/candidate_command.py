@@ -85,7 +85,8 @@ def create_candidate_now(name: str, named: str, note: str) -> None:
 
 def make_target(named: str | None) -> None:
     """Make the candidate that `--target` names, of the tables `named`, if there is none of that
-    name; without that option nothing is done."""
+    name. Without `named` none is made, and `opened_lake` refuses the name of none; without the
+    option nothing is done."""
     meta = click.get_current_context().meta
     target = meta.pop(TARGET_KEY, None)  # so that `opened_lake` opens the lake beside it
     if target is None:

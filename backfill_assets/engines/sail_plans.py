@@ -81,6 +81,8 @@ def _new_names(message: Any) -> Iterator[str]:
 
 
 def _multiplies_rows(message: Any) -> bool:
+    """Return whether this message of a plan, without those below it, may give a row of an input
+    more than once; then the keys of inputs identify no row any more."""
     kind = message.DESCRIPTOR.name
     if kind == "SQL":
         return multiplies_rows(_syntax_tree(message.query))

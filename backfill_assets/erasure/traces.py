@@ -175,8 +175,8 @@ class Trace:
 
     @property
     def is_single_byte(self) -> bool:
-        """Whether text of one byte per sign can hold the entity only in forms that are looked
-        for."""
+        """Whether all signs of the values are in Windows-1252, the only encoding of one byte per
+        sign in which texts are searched; other ones (CP850, Mac Roman) are not told from it."""
         try:
             "".join(self.values.values()).encode(SINGLE_BYTE)
         except UnicodeEncodeError:

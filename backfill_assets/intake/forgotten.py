@@ -120,8 +120,8 @@ def _has_hash(key: bytes, columns: Sequence[str], wanted: str) -> str:
 
 def erasure_doubts(lake: LakeFolder) -> Iterator[str]:
     """Say of each erasure why nothing recognizes a delivery of its entity any more: no source has
-    its column, or a source makes the column by another expression or as another type than when the
-    entity was forgotten."""
+    its column (by any of the names that a person gave it), or a source makes the column by another
+    expression or as another type than when the entity was forgotten."""
     sources = (lake.whole or lake.settings).delivered
     for erasure in all_erasures(lake):
         began, is_known = str(erasure.done["began_at"])[:10], False
@@ -131,6 +131,7 @@ def erasure_doubts(lake: LakeFolder) -> Iterator[str]:
                 if not {*columns} <= _payload_types(source).keys():
                     continue
                 is_known, now = True, _column_expressions(source, columns)
+                # No columns: a person said that none names it now. A source without a note is new.
                 if made_from and columns and now not in made_from:
                     yield (
                         f"since the erasure of {began} {', '.join(columns)} is made another way: "

@@ -64,7 +64,7 @@ class Probe:
     code: str
     place: Place
     name: str
-    token: Token | None
+    token: Token | None  # None: it was gone when the caller looked
 
     def run(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         """A row for each that arrives: why tasks cannot run in this process; empty if they can."""
@@ -76,6 +76,7 @@ class Probe:
         if self.code != code_digest():
             return "another release of backfill-assets is installed there"
         try:
+            # This machine's own folder of copies may be another user's.
             with tempfile.TemporaryDirectory(prefix="intake-") as folder:
                 is_same = self.place.keeping_copies(folder).token(self.name) == self.token
         except Exception as error:  # noqa: BLE001 - it is the answer

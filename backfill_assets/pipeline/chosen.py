@@ -283,6 +283,7 @@ def _table_faults(given: Sequence[Table], settings: LakeSettings) -> Iterator[tu
     known = {t.name: t.contract for t in given}
     for table in given:
         for wanted in table.contract.inputs:
+            # One that is not given is refused where tables are put in order.
             if wanted.table in known:
                 yield from _input_faults(table.name, wanted, known[wanted.table])
     yield from _source_faults(given, settings)

@@ -59,11 +59,13 @@ class DeclaredColumn:
         return [spec.name, spec.agg, asdict(spec.value), [spec.reach.first, spec.reach.last]]
 
     def column(self, source_table: str, *, nullable: bool | None = None) -> Column:
-        """The column of a contract, computed from `source_table`; `nullable` (None: by the
-        aggregation)."""
+        """The column of a contract, computed from `source_table`. `nullable`: whether rows of the
+        table may have none of its events (None: by the aggregation, which speaks of days with
+        events)."""
         spec = self.aggregation
         may_be_null = spec.nullable if nullable is None else nullable
         meaning = self._aggregate_sql(self.of, self.where) + self._without_events(may_be_null)
+        # A count of events reads of them only that they are there.
         origins = tuple(f"{source_table}.{column}" for column in self.columns or ("event_key",))
         return Column(
             spec.name,

@@ -50,7 +50,8 @@ def stale_after_rebuild(
     if not any(rebuilt_days.values()):
         return stale
     forecast, changed = states, dict[str, Set[date]]()
-    for name, contract in states.contracts.items():
+    for name, contract in states.contracts.items():  # upstream first
+        # Its own days, too: a table may be made from earlier ones of itself.
         made_again = {**changed, name: rebuilt_days[name]}
         reached = days_maybe_changed(states, forecast, contract, made_again) - rebuilt_days[name]
         stale[name] = frozenset(_become_stale(states, forecast, contract, reached))

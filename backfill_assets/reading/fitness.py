@@ -97,6 +97,7 @@ def _advice_for_unfit(contract: Contract, unfit: Mapping[date, str]) -> str:
     """Return what makes the days: outdated ones are made by no command that names no days, and
     those before the first day of the table by none at all."""
     command = "`backfill-assets catch-up`"
+    # A reason that is no state: their files lack a column, as those of outdated days do alone.
     if lacking := [d for d, reason in unfit.items() if reason not in ORDER]:
         command = f"`backfill-assets backfill --from {min(lacking)} --to {max(lacking)}`"
     if contract.first_day is not None and min(unfit) < contract.first_day:

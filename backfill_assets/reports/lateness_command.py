@@ -137,7 +137,7 @@ def _page_sections(report: LatenessReport) -> list[PageSection]:
 
 
 def completeness_section(report: LatenessReport) -> PageSection:
-    """Return the share of an event day's rows that has arrived by each age."""
+    """Return the share of an event day's rows that has arrived by the ages of `AGES_DAYS`."""
     shown = _ages_shown(report.completeness)
     rows = [(f"{a.age_days} d", percent_text(a.share), a.event_days) for a in shown]
     title = f"share of an event day's rows that has arrived, by age (arrivals {report.watched})"
@@ -151,6 +151,7 @@ def completeness_section(report: LatenessReport) -> PageSection:
 
 
 def _ages_shown(shares: Iterable[Aged]) -> list[Aged]:
+    """Return the few shares that a table of the terminal has place for."""
     return [a for a in shares if a.age_days in AGES_DAYS]
 
 

@@ -294,7 +294,11 @@ def _failure_sensor(root: Path, appearance: Appearance) -> dg.SensorDefinition:
         description=f"Reports a failed run: its cause and the next command. {OFF}",
     )
     def alert_on_failure(context: dg.RunFailureSensorContext) -> None:
-        """One message per failed run; none of a retry, which is sent when it is given up."""
+        """Post a failed run, the same failure (tables, days, cause) once a day.
+
+        None of a retry: once no sensor asks for its days any more, a tick raises the alarm that
+        they are given up.
+        """
         run, url = context.dagster_run, webhook_address(os.environ)
         is_retry = ATTEMPT_TAG in run.tags
         if url and not is_retry and _concerns_lake(run, root, appearance):

@@ -343,8 +343,10 @@ class Digests:
         by_code: bool,
     ) -> list[str]:
         """The texts of one input that decide the day: its deliveries, one after another; or of each
-        input day what had arrived by the day's cut, or the content. `frontier`: of all inputs of
-        `parameters`, decides which days are required; `by_code` as of `_input_digest`."""
+        input day what had arrived by the day's cut, or the content, with its date where keys choose
+        the days; then the content of days that were awaited and have rows by now. `frontier`: of
+        all inputs of `parameters`, decides which days are required; `by_code` as of
+        `_input_digest`. Not of landed files, whose tables have `raw_digest`."""
         if wanted.kind is InputKind.ARRIVALS:
             arrivals = self._arrival_rows(wanted.table, day, None)
             return [f"{arrival_day} {fingerprint}" for arrival_day, fingerprint in arrivals]

@@ -280,8 +280,9 @@ def with_all_columns(parameters: Parameters) -> Parameters:
 
 
 def with_keys_of(parameters: Parameters, made: Parameters) -> Parameters:
-    """The parameters, with the keys that a day was made from: a mapping gives these for it as long
-    as nothing else of the inputs is another."""
+    """The parameters of today, with the keys of inputs that a receipt names (`made`). A contract
+    holds no keys: while the inputs are equal otherwise, the mapping would give the same ones, so
+    that they alone outdate no day."""
     keys = {(i.table, i.kind): i.keys for i in made.inputs if i.keys}
     if not keys:
         return parameters

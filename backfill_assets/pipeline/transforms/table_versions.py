@@ -160,7 +160,11 @@ def _standing_rows(spans: DataFrame, given: Collection[str]) -> DataFrame:
 
 def _rows_at_steps(spans: DataFrame, given: Collection[str]) -> DataFrame:
     """Each row at each time of its key at which it may count: `__step` numbers the times, and
-    `__held` is false at the one at which it ceases to."""
+    `__held` is false at the one at which it ceases to. `_current_rows` takes the best row of each.
+
+    `spans`: rows from `__since`, when they came, until `__until`; `seq` and `__run` tell the rows
+    of a key apart. `given`: the clocks that the rows have.
+    """
     key, row = Window.partitionBy("event_key"), Window.partitionBy("event_key", "seq", "__run")
     times = F.array("__since", "__end")
     points = _standing_rows(spans, given).select(
