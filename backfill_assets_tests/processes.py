@@ -7,6 +7,7 @@ an interpreter ends, time zones, the entry point, the README."""
 
 import os
 import signal
+import socket
 import subprocess
 import sys
 import textwrap
@@ -115,6 +116,13 @@ def until(done: Callable[[], bool], log: Path, patience: float) -> float:
         assert time.monotonic() < began + patience, log.read_text()[-4000:]
         pause.wait(0.5)
     return time.monotonic() - began
+
+
+def free_port() -> int:
+    """A port of the loopback that nothing listens on."""
+    with socket.socket() as free:
+        free.bind(("127.0.0.1", 0))
+        return int(free.getsockname()[1])
 
 
 def _text(output: bytes | str | None) -> str:

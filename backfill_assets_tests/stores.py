@@ -25,7 +25,7 @@ import requests
 
 from backfill_assets.buckets.objects import Objects
 from backfill_assets_tests.faulty_store import faulty
-from backfill_assets_tests.processes import until
+from backfill_assets_tests.processes import free_port, until
 
 # moto looks whether an object is there, then writes it: of two requests at once both create it.
 # Here they queue. Its server for all services looks for that of each request in a folder of 175;
@@ -140,7 +140,7 @@ def _installed(name: str) -> str:
 @contextmanager
 def azurite() -> Iterator[StoreServer]:
     """Azure's own emulator; skips the test where it, or the client, is not installed."""
-    program, port = _installed("azurite-blob"), _free_port()
+    program, port = _installed("azurite-blob"), free_port()
     options = ["--silent", "--skipApiVersionCheck", "--disableTelemetry", "--inMemoryPersistence"]
     running = _running([program, "--blobPort", str(port), *options], port)
     with running, faulty(f"http://127.0.0.1:{port}", share=0) as way:
@@ -152,7 +152,7 @@ def moto() -> Iterator[StoreServer]:
     """A server of moto's; skips the test where it, or the client, is not installed."""
     for module in ("obstore", "moto.server", "flask_cors"):
         pytest.importorskip(module, reason="the extra `stores` and moto[server] are not installed")
-    port = _free_port()
+    port = free_port()
     with _running([sys.executable, "-c", MOTO, str(port)], port):
         yield StoreServer(f"http://127.0.0.1:{port}", None)
 
@@ -161,17 +161,11 @@ def moto() -> Iterator[StoreServer]:
 def versitygw() -> Iterator[StoreServer]:
     """A server that keeps objects as files; skips the test where it, or the client, is not
     installed."""
-    program, port = _installed("versitygw"), _free_port()
+    program, port = _installed("versitygw"), free_port()
     with tempfile.TemporaryDirectory() as folder:
         command = [program, "--port", f"127.0.0.1:{port}", "posix", folder]
         with _running(command, port, ROOT_ACCESS_KEY=KEY, ROOT_SECRET_KEY=SECRET):
             yield StoreServer(f"http://127.0.0.1:{port}", Path(folder))
-
-
-def _free_port() -> int:
-    with socket.socket() as found:
-        found.bind(("127.0.0.1", 0))
-        return int(found.getsockname()[1])
 
 
 @contextmanager

@@ -17,7 +17,12 @@ from typing import NamedTuple
 import dagster as dg
 import sqlalchemy as sa
 
-from backfill_assets.cli.dagster_names import NAMES_A_STORAGE, OUR_EVENT_STORAGE, SETTINGS_OF_A_LAKE
+from backfill_assets.cli.dagster_names import (
+    HOME_VARIABLE,
+    NAMES_A_STORAGE,
+    OUR_EVENT_STORAGE,
+    SETTINGS_OF_A_LAKE,
+)
 from backfill_assets.cli.findings import (
     Diagnosis,
     first_names,
@@ -35,7 +40,6 @@ from backfill_assets.kernel.tables.folder import DAGSTER_FOLDER, close_folder
 from backfill_assets.kernel.tables.home import Lake
 
 DAGSTER_FILE = "dagster.yaml"
-UI_MODULE = "backfill_assets.definitions"
 POSTGRES_VARIABLE = "DAGSTER_POSTGRES_URL"
 SERVER_ADVICE = (
     "See that the server runs and takes this user, and that the address begins as "
@@ -74,7 +78,7 @@ def instance_of(lake: Lake, project: Path | None = None) -> Iterator[dg.DagsterI
     working folder is there meanwhile.
     """
     project = project or project_root()
-    if home := os.environ.get("DAGSTER_HOME"):
+    if home := os.environ.get(HOME_VARIABLE):
         with _opened_instance(home, partial(_with_own_event_storage, home)) as instance:
             yield instance
         return
@@ -98,18 +102,18 @@ def _opened_home_of_lake(lake: Lake) -> Iterator[dg.DagsterInstance]:
     """Open the instance inside the lake. $DAGSTER_HOME names it meanwhile: a lake may be moved, so
     that its file names folders by this variable."""
     home = str(_home_in_lake(lake))
-    os.environ["DAGSTER_HOME"] = home
+    os.environ[HOME_VARIABLE] = home
     try:
         with _opened_instance(home, partial(_with_own_event_storage, home)) as instance:
             yield instance
     finally:
-        del os.environ["DAGSTER_HOME"]
+        del os.environ[HOME_VARIABLE]
 
 
 def examine_sharing(lake: Lake) -> Iterator[Diagnosis]:
     """Name the other lakes with runs in the instance that $DAGSTER_HOME names, if it is set and in
     use."""
-    home = os.environ.get("DAGSTER_HOME")
+    home = os.environ.get(HOME_VARIABLE)
     if not home or not any(Path(home).glob("*")):
         return
     with silence_dagster(), instance_of(lake) as instance:
@@ -240,16 +244,17 @@ class UiPlace(NamedTuple):
 
     folder: Path  # the working folder
     variables: dict[str, str]  # additions to the environment
-    is_project: bool  # whether the folder's files name the definitions; else `UI_MODULE` does
+    # Whether the folder's files name the definitions; else `DEFINITIONS_MODULE` does.
+    is_project: bool
 
 
 def ui_place(lake: Lake, project: Path | None = None) -> UiPlace:
     """Return where to start Dagster's UI for this lake: in the project (None: the one that commands
     are started in) if it shows the lake, else in $DAGSTER_HOME or the home inside the lake."""
-    home, project = os.environ.get("DAGSTER_HOME"), project or project_root()
+    home, project = os.environ.get(HOME_VARIABLE), project or project_root()
     if (home and _is_own_folder(project)) or _is_of_the_project(lake, project):
         variables = {} if _is_default_lake(lake) else {LAKE_VARIABLE: lake.address}
         return UiPlace(project, variables, is_project=True)
     own = Path(home or lake.root / DAGSTER_FOLDER)
-    variables = {LAKE_VARIABLE: lake.address, "DAGSTER_HOME": str(own)}
+    variables = {LAKE_VARIABLE: lake.address, HOME_VARIABLE: str(own)}
     return UiPlace(own, variables, is_project=False)

@@ -10,6 +10,7 @@ import click
 
 from backfill_assets.cli.common import lake_option, named_lake
 from backfill_assets.cli.dagster_names import SETTINGS_OF_A_LAKE
+from backfill_assets.cli.drawing import write_file_whole
 from backfill_assets.kernel.core.errors import SettingsError
 
 SETTINGS_TITLE = (
@@ -56,8 +57,6 @@ def production(postgres: bool, units: bool, compose: bool, folder: Path | None) 
         click.echo("\n".join(f"# ---- {name}\n{text}" for name, text in files.items()), nl=False)
         return
     _write_new_files(folder, files)
-    for name in files:
-        click.echo(str(folder / name))
 
 
 def settings_text(has_postgres: bool) -> str:
@@ -81,17 +80,17 @@ def _files_of_site(has_postgres: bool, of_containers: bool) -> dict[str, str]:
 
 
 def _write_new_files(folder: Path, files: dict[str, str]) -> None:
-    """Write the files into the folder, which is made. Raises SettingsError, and writes none, where
-    one of them is there with another text: a person may have changed it."""
+    """Write the files into the folder, which is made, and name them on stderr. Raises
+    SettingsError, and writes none, where one of them is there with another content: a person may
+    have changed it."""
     for name, text in files.items():
         file = folder / name
-        if file.exists() and file.read_text(encoding="utf-8") != text:
+        if file.exists() and file.read_bytes() != text.encode():
             raise SettingsError(
                 f"the file {file}",
-                "it is there already, with another text",
+                "it is there already, with another content",
                 "No file was written",
                 "Move it away, or name another folder with --to",
             )
-    folder.mkdir(parents=True, exist_ok=True)
     for name, text in files.items():
-        (folder / name).write_text(text, encoding="utf-8")
+        write_file_whole(folder / name, text)

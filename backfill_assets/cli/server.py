@@ -31,6 +31,7 @@ from backfill_assets.cli.common import (
     named_lake,
     opened_lake,
 )
+from backfill_assets.cli.dagster_names import DEFINITIONS_MODULE, HOME_VARIABLE, LOOPBACK
 from backfill_assets.cli.output import write_answer
 from backfill_assets.engines.lake_session import LakeSession
 from backfill_assets.engines.server import ensure_server, server_status, stop_server
@@ -98,8 +99,6 @@ def _answer_status(lake: Path) -> None:
         write_answer({"running": True, **vars(running)}, [f"{running}, {running.version}"])
 
 
-HOME_VARIABLE = "DAGSTER_HOME"
-LOOPBACK = "127.0.0.1"
 OWN_NAMES = (
     LOOPBACK,
     "localhost",
@@ -127,7 +126,7 @@ def ui(port: int) -> None:
     another user's page after this command ended: close the tab first. Temporary files, sockets
     among them, lie in Dagster's home, closed to others. Ctrl-C ends it.
     """
-    from backfill_assets.cli.dagster_home import UI_MODULE, instance_of, ui_place
+    from backfill_assets.cli.dagster_home import instance_of, ui_place
 
     lake, _ = opened_lake()
     with instance_of(lake):
@@ -157,7 +156,9 @@ def ui(port: int) -> None:
         )
         tempfile.tempdir = None  # else Python goes on with the folder that it knows
         with contextlib.chdir(folder if is_project else empty), instance_of(lake) as instance:
-            _serve_pages(instance, None if names_definitions else UI_MODULE, prefix, guarded, bound)
+            _serve_pages(
+                instance, None if names_definitions else DEFINITIONS_MODULE, prefix, guarded, bound
+            )
 
 
 def _serve_pages(

@@ -19,13 +19,15 @@ from typing import Any
 
 import yaml  # type: ignore[import-untyped]
 
-from backfill_assets.cli.dagster_names import KEEPS_BACKFILLS
+from backfill_assets.cli.dagster_names import (
+    DEFINITIONS_MODULE,
+    HOME_VARIABLE,
+    KEEPS_BACKFILLS,
+    LOOPBACK,
+)
 from backfill_assets.kernel.core.errors import SettingsError
 from backfill_assets.kernel.core.process import LAKE_VARIABLE
 
-HOME_VARIABLE = "DAGSTER_HOME"
-MODULE = "backfill_assets.definitions"
-LOOPBACK = "127.0.0.1"
 EVERY_INTERFACE = "0.0.0.0"  # noqa: S104 - of a container, which compose publishes on the loopback
 SECRETS_FILE = "secrets.env"  # in the home: NAME=value lines
 STOP_SECONDS = 60  # what a run gets to end its write
@@ -105,7 +107,7 @@ def programs_of(site: Site, host: str) -> tuple[Program, Program, Program]:
                 "code-server",
                 "start",
                 "-m",
-                MODULE,
+                DEFINITIONS_MODULE,
                 "-h",
                 host,
                 "-p",

@@ -8,11 +8,10 @@ import json
 import os
 import shutil
 import signal
-import socket
 import subprocess
 import sys
 import urllib.request
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
@@ -24,8 +23,13 @@ from backfill_assets.engines.server import stop_server
 from backfill_assets.kernel.tables.home import Lake, open_lake
 from backfill_assets_tests.copies import keep
 from backfill_assets_tests.engine_choice import usual_environ
-from backfill_assets_tests.processes import CHECKOUT, as_in_a_terminal, until
+from backfill_assets_tests.processes import CHECKOUT, as_in_a_terminal, free_port, until
 
+LAUNCH = """mutation Launch($params: LaunchBackfillParams!) {
+  launchPartitionBackfill(backfillParams: $params) {
+    __typename ... on LaunchBackfillSuccess { backfillId } ... on PythonError { message } } }"""
+LOOK = """query Look($id: String!) {
+  partitionBackfillOrError(backfillId: $id) { ... on PartitionBackfill { status } } }"""
 SAMPLE_DAYS = 14  # the fewest that `demo` makes: windows, horizon and maturity all end inside it
 STOPPED_SECONDS = 15.0
 PATIENCE_SECONDS = 300.0  # a dozen run processes on two cores that may run other things
@@ -64,10 +68,26 @@ def asked(url: str, query: str, **variables: Any) -> Any:
         return json.load(answer)["data"]
 
 
+def launch_backfill(
+    url: str, assets: Sequence[str], days: Sequence[str], tags: Sequence[dict[str, str]] = ()
+) -> str:
+    """Ask Dagster's web server for a backfill of these days of these assets; its id."""
+    selection = [{"path": [asset]} for asset in assets]
+    params = {"assetSelection": selection, "partitionNames": [*days], "tags": [*tags]}
+    launched = asked(url, LAUNCH, params=params)["launchPartitionBackfill"]
+    return str(launched["backfillId"])
+
+
+def backfill_status(url: str, backfill: str) -> str:
+    """How a backfill stands, in Dagster's word."""
+    found = asked(url, LOOK, id=backfill)["partitionBackfillOrError"]
+    return str(found["status"])
+
+
 @contextmanager
 def dagster_dev_of(home: Path, log: Path, environ: dict[str, str], *code: str) -> Iterator[str]:
     """The address of `dagster dev` over code (`-m MODULE` or `-f FILE`), stopped at the end."""
-    port = _free_port()
+    port = free_port()
     program = Path(sys.executable).with_name("dagster")
     command = [str(program), "dev", *code, "--port", str(port)]
     with log.open("w") as written:
@@ -178,10 +198,3 @@ def _answers(url: str) -> bool:
             return bool(answer.status == 200)
     except OSError:
         return False
-
-
-def _free_port() -> int:
-    with socket.socket() as free:
-        free.bind(("127.0.0.1", 0))
-        port: int = free.getsockname()[1]
-        return port

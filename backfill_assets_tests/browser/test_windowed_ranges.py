@@ -7,12 +7,18 @@ both assets, and of one after the other. Not here: what a step writes and says o
 
 import os
 from datetime import date, timedelta
+from functools import partial
 from pathlib import Path
 
 import pytest
 
 from backfill_assets.reading.opening import open_lake
-from backfill_assets_tests.browser.site import PATIENCE_SECONDS, asked, dagster_dev_of
+from backfill_assets_tests.browser.site import (
+    PATIENCE_SECONDS,
+    backfill_status,
+    dagster_dev_of,
+    launch_backfill,
+)
 from backfill_assets_tests.processes import until
 
 pytestmark = [pytest.mark.users_do, pytest.mark.usefixtures("processes")]
@@ -35,11 +41,6 @@ def weekly(context, orders: pd.DataFrame) -> pd.DataFrame:
 
 defs = dg.Definitions(assets=[orders, weekly], resources={"io_manager": LakeIOManager(lake="lake")})
 """
-LAUNCH = """mutation Launch($params: LaunchBackfillParams!) {
-  launchPartitionBackfill(backfillParams: $params) {
-    __typename ... on LaunchBackfillSuccess { backfillId } ... on PythonError { message } } }"""
-LOOK = """query Look($id: String!) {
-  partitionBackfillOrError(backfillId: $id) { ... on PartitionBackfill { status } } }"""
 FIRST = date(2024, 1, 1)
 KEEP_GOOD = {"key": "on_bad_days", "value": "keep_good"}
 
@@ -51,14 +52,7 @@ def three_days(first: int) -> list[str]:
 
 def ended(url: str, log: Path, assets: list[str], days: list[str], *tags: dict[str, str]) -> str:
     """How a backfill of these days of these assets ended."""
-    selection = [{"path": [asset]} for asset in assets]
-    params = {"assetSelection": selection, "partitionNames": days, "tags": list(tags)}
-    launched = asked(url, LAUNCH, params=params)["launchPartitionBackfill"]
-
-    def status() -> str:
-        found = asked(url, LOOK, id=launched["backfillId"])["partitionBackfillOrError"]["status"]
-        return str(found)
-
+    status = partial(backfill_status, url, launch_backfill(url, assets, days, tags))
     until(lambda: status().startswith(("COMPLETED", "FAILED")), log, PATIENCE_SECONDS)
     return status()
 

@@ -34,8 +34,8 @@ def test_the_files_are_printed_below_their_names_and_written_as_they_are_printed
     parts = printed.split("# ---- ")[1:]
     texts = dict(part.split("\n", 1) for part in parts)
     assert texts.keys() == FILES[kind]
-    told = run("production", kind, "--to", tmp_path / "site", "--lake", lake).stdout
-    assert told.split() == [str(tmp_path / "site" / name) for name in texts]
+    told = run("production", kind, "--to", tmp_path / "site", "--lake", lake).stderr
+    assert told.split()[1::2] == [str(tmp_path / "site" / name) for name in texts]
     for name, text in texts.items():
         assert (tmp_path / "site" / name).read_text().strip() == text.strip()
 
@@ -51,6 +51,14 @@ def test_a_file_that_a_person_changed_is_not_written_over(lake: Path, tmp_path: 
     assert "lake-web.service" in refused.stderr
     assert "No file was written" in refused.stderr
     assert not (site / "lake-code.service").exists()
+
+
+def test_a_folder_that_cannot_be_made_is_named_in_one_line(lake: Path, tmp_path: Path) -> None:
+    (tmp_path / "site").write_text("")
+    refused = run("production", "--units", "--to", tmp_path / "site" / "units", "--lake", lake)
+    assert refused.exit_code == 1
+    assert "It was not written" in refused.stderr
+    assert refused.stderr.count("\n") == 1
 
 
 @pytest.mark.parametrize("words", [("--units", "--compose"), ("--to", "site")])

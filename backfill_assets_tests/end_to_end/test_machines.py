@@ -31,7 +31,7 @@ from backfill_assets_tests.builders import STAGING
 from backfill_assets_tests.end_to_end.test_invariance import ROWS, RULES, assert_same, made
 from backfill_assets_tests.end_to_end.worlds import World, make_world, span
 from backfill_assets_tests.engine_choice import FOR_SERVERS, DataFrame, java_of_theirs
-from backfill_assets_tests.processes import run_python, until
+from backfill_assets_tests.processes import free_port, run_python, until
 
 pytestmark = pytest.mark.on_spark("it is Spark's driver, its server and its cluster")
 
@@ -151,7 +151,7 @@ class Cluster:
     folder: Path
     env: dict[str, str]
     log: IO[str]
-    port: int = field(default_factory=lambda: free_port())
+    port: int = field(default_factory=free_port)
     started: list["subprocess.Popen[bytes]"] = field(default_factory=list)
 
     @property
@@ -206,11 +206,3 @@ def cluster(folder: Path, env: dict[str, str]) -> Iterator[Cluster]:
                 os.killpg(process.pid, signal.SIGTERM)
                 process.wait(30)
             shutil.rmtree(folder)
-
-
-def free_port() -> int:
-    import socket
-
-    with socket.socket() as found:
-        found.bind(("127.0.0.1", 0))
-        return int(found.getsockname()[1])

@@ -8,11 +8,10 @@ Here: backfills of the browser go on, no run fails, no day is missing. Not here:
 
 import os
 import signal
-import socket
 import subprocess
 import sys
 from collections.abc import Iterator
-from contextlib import ExitStack
+from contextlib import ExitStack, suppress
 from dataclasses import dataclass, field
 from datetime import date, timedelta
 from pathlib import Path
@@ -25,10 +24,10 @@ from backfill_assets.cli.site_files import Site, unit_files
 from backfill_assets.engines.server import stop_server
 from backfill_assets.kernel.tables.home import Lake
 from backfill_assets.reading.opening import open_lake as read_lake
-from backfill_assets_tests.browser.site import asked
+from backfill_assets_tests.browser.site import asked, backfill_status, launch_backfill
 from backfill_assets_tests.lakes import delivery, land, make_lake
 from backfill_assets_tests.postgres import postgres_server
-from backfill_assets_tests.processes import until
+from backfill_assets_tests.processes import free_port, until
 from backfill_assets_tests.units import Unit, unit_of
 
 pytestmark = [pytest.mark.usefixtures("spark", "processes", "storages"), pytest.mark.slow]
@@ -36,11 +35,6 @@ pytest.importorskip("dagster_postgres", reason="dagster-postgres is not installe
 FIRST = date(2024, 3, 1)
 DAYS = [str(FIRST + timedelta(n)) for n in range(8)]
 PATIENCE_SECONDS = 240.0
-LAUNCH = """mutation Launch($params: LaunchBackfillParams!) {
-  launchPartitionBackfill(backfillParams: $params) {
-    __typename ... on LaunchBackfillSuccess { backfillId } ... on PythonError { message } } }"""
-LOOK = """query Look($id: String!) {
-  partitionBackfillOrError(backfillId: $id) { ... on PartitionBackfill { status } } }"""
 LOCATIONS = """{ workspaceOrError { ... on Workspace { locationEntries {
   locationOrLoadError { __typename } } } } }"""
 RUNS = "{ runsOrError { ... on Runs { results { status } } } }"
@@ -89,30 +83,23 @@ class Servers:
 
     def launch(self, *tables: str) -> str:
         """Ask for all days of these tables by a backfill of the browser; its id."""
-        selection = [{"path": [table]} for table in tables]
-        params = {"assetSelection": selection, "partitionNames": DAYS}
-        launched = self.ask(LAUNCH, params=params)["launchPartitionBackfill"]
-        return str(launched["backfillId"])
+        return launch_backfill(self.url, tables, DAYS)
 
     def await_success(self, backfill: str) -> None:
         """Wait until a backfill ended, which must be well."""
 
-        def status() -> str:
-            answer = self.ask(LOOK, id=backfill)
-            return "" if answer is None else str(answer["partitionBackfillOrError"]["status"])
+        def has_ended() -> bool:
+            with suppress(OSError):
+                return backfill_status(self.url, backfill).startswith(("COMPLETED", "FAILED"))
+            return False
 
-        until(lambda: status().startswith(("COMPLETED", "FAILED")), self.log, PATIENCE_SECONDS)
-        assert status() == "COMPLETED_SUCCESS", self.log.read_text()[-4000:]
+        until(has_ended, self.log, PATIENCE_SECONDS)
+        status = backfill_status(self.url, backfill)
+        assert status == "COMPLETED_SUCCESS", self.log.read_text()[-4000:]
 
     def run_states(self) -> list[str]:
         """How each run ended, or stands."""
         return [str(run["status"]) for run in self.ask(RUNS)["runsOrError"]["results"]]
-
-
-def _free_ports() -> tuple[int, int]:
-    """Two ports that nothing listens on."""
-    with socket.create_server(("127.0.0.1", 0)) as one, socket.create_server(("", 0)) as other:
-        return one.getsockname()[1], other.getsockname()[1]
 
 
 @pytest.fixture
@@ -122,7 +109,8 @@ def servers(tmp_path: Path) -> Iterator[Servers]:
     lake = make_lake(tmp_path / "lake", rows, DAYS[0])
     home = tmp_path / "home"
     home.mkdir()
-    code_port, web_port = _free_ports()
+    code_port = free_port()
+    web_port = free_port()
     site = Site(
         str(lake.root),
         home,

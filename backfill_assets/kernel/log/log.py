@@ -9,7 +9,6 @@ import itertools
 import json
 import re
 from collections.abc import Collection, Iterable, Iterator, Mapping
-from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from dataclasses import dataclass
 from datetime import UTC, date, datetime
@@ -25,10 +24,7 @@ from backfill_assets.kernel.log.adopted import ADOPTION, adopted_files, first_ve
 from backfill_assets.kernel.log.adopted import LOG as LOG
 from backfill_assets.kernel.log.file_names import is_adopted_there
 from backfill_assets.kernel.log.log_bounds import log_fault
-from backfill_assets.kernel.place.port import (
-    Gone,
-    Place,
-)
+from backfill_assets.kernel.place.port import MOST_AT_ONCE, Gone, Place, answers_of
 
 ACTIONS = "backfill_assets.actions"  # key of commitInfo: how many actions the commit holds
 # Key of commitInfo: the digest of the commit before it, so that an edited past shows.
@@ -38,7 +34,6 @@ FILE_DIGESTS = "backfill_assets.files"
 # Of SHA-256 in hexadecimal: chance is to be found out, receipts hold the rows against intent.
 FILE_DIGEST_CHARS = 16
 HEAD = ".head"  # beside the commits: the newest version with its digest
-AT_ONCE = 32  # commits that a store is asked for: each takes some 30 ms
 MAGIC = b"PAR1"  # first and last bytes of a whole Parquet file
 HINT = "_last_checkpoint"
 CHECKPOINT = re.compile(r"([0-9]+)\.checkpoint\.parquet")
@@ -142,15 +137,10 @@ def commit_contents(table: Place, after: int, last: int) -> Iterator[tuple[int, 
     """The bytes of the commits with a version greater than `after`, up to the last one, ascending,
     without listing the log; of a store some at once. Raises as `read_commits` does."""
     refuse_torn(table, [last])
-    if not table.is_store:
-        for version in range(after + 1, last + 1):
-            yield version, _commit_content(table, version)
-        return
-    with ThreadPoolExecutor(AT_ONCE) as pool:
-        for first in range(after + 1, last + 1, AT_ONCE):
-            versions = range(first, min(first + AT_ONCE, last + 1))
-            contents = pool.map(partial(_commit_content, table), versions)
-            yield from zip(versions, contents, strict=True)
+    for first in range(after + 1, last + 1, MOST_AT_ONCE):
+        versions = range(first, min(first + MOST_AT_ONCE, last + 1))
+        contents = answers_of(table, partial(_commit_content, table), versions)
+        yield from zip(versions, contents, strict=True)
 
 
 def _commit_content(table: Place, version: int) -> bytes:

@@ -107,45 +107,21 @@ def _judge_row_count(judged: DayToJudge) -> Finding:
     if len(trailing) >= MEDIAN_NEEDS_DAYS:
         usual = facts["trailing_median"] = float(median(trailing))
 
-    def passes(message: str) -> Finding:
-        return Finding(
-            check=ROW_COUNT,
-            day=judged.day,
-            passed=True,
-            refuses=False,
-            message=message,
-            facts=facts,
-        )
-
-    def warns(message: str) -> Finding:
-        return Finding(
-            check=ROW_COUNT,
-            day=judged.day,
-            passed=False,
-            refuses=False,
-            message=message,
-            facts=facts,
-        )
-
+    finding = partial(Finding, check=ROW_COUNT, day=judged.day, facts=facts)
+    passes = partial(finding, passed=True, refuses=False)
+    warns = partial(finding, passed=False, refuses=False)
     if rows == 0 and judged.around.may_be_empty:
-        return passes("empty, as expected")
+        return passes(message="empty, as expected")
     broken = _bounds_broken(rows, bounds, usual)
     if rows == 0 and bounds.empty == "refuse":
         broken.append("the day is empty")
     if broken:
-        return Finding(
-            check=ROW_COUNT,
-            day=judged.day,
-            passed=False,
-            refuses=True,
-            message="; ".join(broken),
-            facts=facts,
-        )
+        return finding(passed=False, refuses=True, message="; ".join(broken))
     if rows == 0 and bounds.empty == "warn":
-        return warns("the day is empty")
+        return warns(message="the day is empty")
     if usual is not None and _is_unusual(rows, usual):
-        return warns(f"{rows} rows, usually about {usual:.0f}")
-    return passes(f"{rows} rows")
+        return warns(message=f"{rows} rows, usually about {usual:.0f}")
+    return passes(message=f"{rows} rows")
 
 
 def _is_unusual(rows: int, usual: float) -> bool:
