@@ -3,7 +3,8 @@ instead of it, and on which listings are old.
 
 Lives here: a proxy, which is a process of its own: calls of delta-rs hold the lock of their Python.
 Does not live here: any assertion. A share of the requests meets a fault that chance draws. Listings
-of Azure's language begin where they are asked to, which Azurite does not do by itself.
+of Azure's language begin where they are asked to, which Azurite does not do by itself. It gives
+credentials, too, as the agent of a role does, and takes none but the last once it was told to.
 """
 
 import http.client
@@ -37,10 +38,13 @@ CODES = {
     BUSY_503: (503, "SlowDown"),
     BUSY_409: (409, "ConditionalRequestConflict"),
 }
+ENDED = 400, "ExpiredToken"
 BLOB = re.compile(rb"<Blob>.*?</Blob>", re.DOTALL)
 BLOB_NAME = re.compile(rb"<Name>(.*?)</Name>")
 BY_CONNECTION = ("content-length", "transfer-encoding", "connection")
 SHARE, MOST_IN_A_ROW, MET = 1 / 4, 2, "/met"  # the client tries seven times
+ROLE, ENDS_AFTER = "/role", "/ends-after/"
+KEY_NUMBER = re.compile(r"Credential=KEY(\d+)/")
 
 
 class Faults:
@@ -73,10 +77,44 @@ class Faults:
         return fault
 
 
+class Role:
+    """The credentials of a role, KEY0 and so on, each said to last for ever; one ends after the
+    request of which it was told."""
+
+    def __init__(self) -> None:
+        self.number, self.requests_left = 0, 0
+
+    def ends_after(self, count: int) -> None:
+        """The credentials of now end once so many requests were answered (0: never)."""
+        self.requests_left = count + 1 if count else 0
+
+    def credentials(self) -> bytes:
+        """Those of now, as an agent answers."""
+        return json.dumps(
+            {
+                "AccessKeyId": f"KEY{self.number}",
+                "SecretAccessKey": "secret",
+                "Token": f"token {self.number}",
+                "Expiration": "2099-01-01T00:00:00Z",
+            }
+        ).encode()
+
+    def has_ended(self, authorization: str) -> bool:
+        """Whether a request is signed with credentials that ended, perhaps right before it."""
+        found = KEY_NUMBER.search(authorization)
+        if found is None:
+            return False
+        if self.requests_left:
+            self.requests_left -= 1
+            self.number += self.requests_left == 0
+        return int(found[1]) != self.number
+
+
 class _Handler(BaseHTTPRequestHandler):
     protocol_version = "HTTP/1.1"
     upstream: str
     faults: Faults
+    role: Role
     listings: dict[str, tuple[int, list[tuple[str, str]], bytes]]
 
     def log_message(self, *_: object) -> None:
@@ -84,13 +122,15 @@ class _Handler(BaseHTTPRequestHandler):
 
     def _forward(self) -> None:
         body = self.rfile.read(int(self.headers.get("Content-Length") or 0))
-        if self.path == MET:
-            met = json.dumps(self.faults.met).encode()
-            self._answer(200, [("Content-Length", str(len(met)))], met)
+        if self.path in (MET, ROLE) or self.path.startswith(ENDS_AFTER):
+            self._tell()
+            return
+        if self.role.has_ended(self.headers.get("Authorization", "")):
+            self._refuse(*ENDED)
             return
         fault = self.faults(self.command, self.path)
         if fault in (BUSY_503, BUSY_409):
-            self._refuse(fault)
+            self._refuse(*CODES[fault])
             return
         answer = self.listings.get(self.path) if fault == OLD_LIST else None
         answer = answer or self._asked(body)
@@ -100,7 +140,7 @@ class _Handler(BaseHTTPRequestHandler):
             self.close_connection = True
             return
         if fault == DONE_500:
-            self._refuse(fault)
+            self._refuse(*CODES[fault])
             return
         if "list-type" in self.path:
             self.listings.setdefault(self.path, answer)
@@ -129,8 +169,16 @@ class _Handler(BaseHTTPRequestHandler):
         finally:
             store.close()
 
-    def _refuse(self, fault: str) -> None:
-        status, code = CODES[fault]
+    def _tell(self) -> None:
+        """Answer a request of a test, or of a client that asks for its role's credentials."""
+        if self.path.startswith(ENDS_AFTER):
+            self.role.ends_after(int(self.path.removeprefix(ENDS_AFTER)))
+        told = (
+            self.role.credentials() if self.path == ROLE else json.dumps(self.faults.met).encode()
+        )
+        self._answer(200, [("Content-Length", str(len(told)))], told)
+
+    def _refuse(self, status: int, code: str) -> None:
         body = b"" if self.command == "HEAD" else f"<Error><Code>{code}</Code></Error>".encode()
         self._answer(status, [("Content-Length", str(len(body)))], body)
 
@@ -171,6 +219,11 @@ def faulty(
             process.kill()
 
 
+def end_role(address: str, count: int) -> None:
+    """Let the credentials of now end once a proxy answered so many more requests; 0: never."""
+    requests.get(f"{address}{ENDS_AFTER}{count}", timeout=60).raise_for_status()
+
+
 def faults_met(address: str) -> "Counter[str]":
     """How often a proxy drew each fault."""
     return Counter(requests.get(address + MET, timeout=60).json())
@@ -181,6 +234,7 @@ def main(endpoint: str, seed: str, share: str, slow: str) -> None:
     known: dict[str, object] = {
         "upstream": urlsplit(endpoint).netloc,
         "faults": Faults(int(seed), float(share), bool(slow)),
+        "role": Role(),
         "listings": {},
     }
     server = ThreadingHTTPServer(("127.0.0.1", 0), type("Handler", (_Handler,), known))

@@ -24,7 +24,7 @@ import pytest
 import requests
 
 from backfill_assets.buckets.objects import Objects
-from backfill_assets_tests.faulty_store import faulty
+from backfill_assets_tests.faulty_store import ROLE, faulty
 from backfill_assets_tests.processes import free_port, until
 
 # moto looks whether an object is there, then writes it: of two requests at once both create it.
@@ -202,6 +202,28 @@ def bucket_address(moto_server: StoreServer, monkeypatch: pytest.MonkeyPatch) ->
     for name, value in moto_server.environment.items():
         monkeypatch.setenv(name, value)
     return f"{moto_server.new_bucket()}/lake"
+
+
+@pytest.fixture
+def role_proxy(
+    moto_server: StoreServer, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> Iterator[str]:
+    """A proxy to the server, by which this process reaches it as a role; `end_role` ends the role's
+    credentials."""
+    for name in ("AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY"):
+        monkeypatch.delenv(name, raising=False)
+    (token := tmp_path / "token").write_text("of the pod")
+    with faulty(moto_server.endpoint, share=0) as way:
+        environment = {
+            "AWS_ENDPOINT_URL": way,
+            "AWS_REGION": REGION,
+            "AWS_ALLOW_HTTP": "true",
+            "AWS_CONTAINER_CREDENTIALS_FULL_URI": way + ROLE,
+            "AWS_CONTAINER_AUTHORIZATION_TOKEN_FILE": str(token),
+        }
+        for name, value in environment.items():
+            monkeypatch.setenv(name, value)
+        yield way
 
 
 @pytest.fixture

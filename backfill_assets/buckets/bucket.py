@@ -54,6 +54,11 @@ class Bucket(Place):
         return True
 
     @property
+    def client(self) -> object:
+        """As the port says: of the bucket, shared in this process."""
+        return self._bucket_objects.client
+
+    @property
     def may_be_of_others(self) -> bool:
         """Whether a lake named its address, as of a table that it adopted."""
         return Path(self.machine).name == THEIRS_FOLDER

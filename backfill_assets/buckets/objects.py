@@ -9,19 +9,20 @@ bodies apart.
 import io
 import os
 import uuid
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from datetime import timedelta
 from functools import lru_cache
 from io import BufferedReader
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from backfill_assets.buckets.odd_keys import list_odd_keys
 from backfill_assets.buckets.store_errors import (
     Busy,
     ChangedAfterAll,
+    Denied,
     lost_request_error,
     translated_errors,
 )
@@ -44,21 +45,23 @@ READ_BYTES = 8 << 20  # of one request: smaller objects are read at once
 END_BYTES = 64 << 10
 PART_BYTES = 16 << 20  # of a large file that is sent in parts
 NONCE_ATTRIBUTE = "nonce"
+T = TypeVar("T")
 
 
 @dataclass(frozen=True)
 class Objects:
     """The objects of a bucket, e.g. `s3://bucket`. Each verb is one request, repeated by the client
-    where the store asks for it; raises the conditions of the port and what `store_errors` says.
-    Keys have no `/` at their ends."""
+    where the store asks for it, and once more where it denies the credentials, which may have
+    ended (`_answer`); raises the conditions of the port and what `store_errors` says. Keys have no
+    `/` at their ends."""
 
     bucket: str
     retries: int = RETRIES
 
     @property
-    def _bucket_store(self) -> "ObjectStore":
-        """The client of the bucket, shared in this process. Raises BackfillError in a forked
-        process."""
+    def client(self) -> "ObjectStore":
+        """The client of the bucket, shared in this process: another object once the store denied
+        what it asked. Raises BackfillError in a forked process."""
         if _first_process() != os.getpid():
             raise BackfillError(
                 self.bucket,
@@ -70,16 +73,28 @@ class Objects:
         environment = [item for item in os.environ.items() if item[0].startswith(OF_ENVIRONMENT)]
         return _opened_store(self.bucket, self.retries, tuple(sorted(environment)))
 
+    def _answer(self, key: str, request: "Callable[[ObjectStore], T]") -> T:
+        """What a request about a key gives. Where the store denies it, a new client repeats it
+        once: a client keeps what a role gave it until the time that this named, and the store may
+        end it before."""
+        client = self.client
+        try:
+            with translated_errors(self.uri(key)):
+                return request(client)
+        except Denied:
+            if client is self.client:  # else another thread made a new one
+                _opened_store.cache_clear()
+        with translated_errors(self.uri(key)):
+            return request(self.client)
+
     def uri(self, key: str) -> str:
         """The address of an object."""
         return f"{self.bucket}/{key}".rstrip("/")
 
     def names(self, key: str) -> set[str]:
         """The last parts of the names directly below a key, of objects and of prefixes."""
-        with translated_errors(self.uri(key)):
-            found = _obstore_module().list_with_delimiter(
-                self._bucket_store, f"{key}/" if key else None
-            )
+        prefix = f"{key}/" if key else None
+        found = self._answer(key, lambda s: _obstore_module().list_with_delimiter(s, prefix))
         paths = [o["path"] for o in found["objects"]] + [*found["common_prefixes"]]
         return {path.rstrip("/").rpartition("/")[2] for path in paths}
 
@@ -87,46 +102,46 @@ class Objects:
         """The objects at any depth below a key whose keys come after one; a request for each
         thousand. Raises OddKeys, which has the others, where some keys are no paths."""
         prefix = f"{key}/" if key else ""
+
+        def listed(store: "ObjectStore") -> dict[str, Token]:
+            """All pages: the first as the last may be denied."""
+            pages = _obstore_module().list(
+                store, prefix or None, offset=after or None, chunk_size=PAGE_OBJECTS
+            )
+            found = (o for page in pages for o in page)
+            # Azurite lists all.
+            return {o["path"]: _object_token(o) for o in found if o["path"] > after}
+
         try:
-            with translated_errors(self.uri(key)):
-                pages = _obstore_module().list(
-                    self._bucket_store,
-                    prefix or None,
-                    offset=after or None,
-                    chunk_size=PAGE_OBJECTS,
-                )
-                found = (o for page in pages for o in page)
-                # Azurite lists all.
-                return {o["path"]: _object_token(o) for o in found if o["path"] > after}
+            return self._answer(key, listed)
         except OddKeys as error:
-            if (listed := list_odd_keys(self.bucket, prefix, after)) is not None:
-                error.with_listing(listed)
+            if (odd := list_odd_keys(self.bucket, prefix, after)) is not None:
+                error.with_listing(odd)
             raise
 
     def token(self, key: str) -> Token | None:
         """The token of an object; None if it is gone."""
         try:
-            with translated_errors(self.uri(key)):
-                return _object_token(_obstore_module().head(self._bucket_store, key))
+            return _object_token(self._answer(key, lambda s: _obstore_module().head(s, key)))
         except Gone:
             return None
 
     def open(self, key: str) -> BufferedReader:
         """An object of one content, to read and seek in."""
-        with translated_errors(self.uri(key)):
-            found = _obstore_module().get(self._bucket_store, key)
-            if found.meta["size"] <= READ_BYTES:
-                return io.BufferedReader(
-                    _RangedObject(self, key, found.meta, bytes(found.bytes()), 0)
-                )
+        found = self._answer(key, lambda s: _obstore_module().get(s, key))
+        if found.meta["size"] <= READ_BYTES:
+            with translated_errors(self.uri(key)):
+                content = bytes(found.bytes())
+            return io.BufferedReader(_RangedObject(self, key, found.meta, content, 0))
         return io.BufferedReader(_RangedObject(self, key, found.meta), READ_BYTES)
 
     def open_at_end(self, key: str) -> BufferedReader:
         """An object of one content, to read and seek in, whose last bytes are fetched at once by
         one request; others fetch what else is read."""
-        store, errors = self._bucket_store, _obstore_module().exceptions
-        # Azure takes no such range, and an empty object has no end.
+        store, errors = self.client, _obstore_module().exceptions
+        # Azure takes no such range, an empty object has no end, and `open` asks again.
         with (
+            suppress(Denied),
             translated_errors(self.uri(key)),
             suppress(errors.NotSupportedError, errors.GenericError),
         ):
@@ -140,13 +155,13 @@ class Objects:
         options: dict[str, Any] = {"range": (start, end)}
         if e_tag:
             options["if_match"] = e_tag
-        with translated_errors(self.uri(key)):
-            return bytes(_obstore_module().get(self._bucket_store, key, options=options).bytes())
+        return self._answer(
+            key, lambda s: bytes(_obstore_module().get(s, key, options=options).bytes())
+        )
 
     def fetch(self, key: str) -> tuple[int, Iterable[bytes]]:
         """The size of an object, and its bytes in blocks."""
-        with translated_errors(self.uri(key)):
-            found = _obstore_module().get(self._bucket_store, key)
+        found = self._answer(key, lambda s: _obstore_module().get(s, key))
         return found.meta["size"], self._stream_blocks(key, found.stream(READ_BYTES))
 
     def _stream_blocks(self, key: str, blocks: Iterable[bytes]) -> Iterator[bytes]:
@@ -188,17 +203,21 @@ class Objects:
         return self._put_once(key, content, **how)
 
     def _put_once(self, key: str, content: object, **how: Any) -> Mapping[str, Any]:
-        if isinstance(content, BufferedReader):
-            content.seek(0)
-        with translated_errors(self.uri(key)):
-            return dict(_obstore_module().put(self._bucket_store, key, content, **how))
+        def put(store: "ObjectStore") -> Mapping[str, Any]:
+            """All of the content."""
+            if isinstance(content, BufferedReader):
+                content.seek(0)
+            return dict(_obstore_module().put(store, key, content, **how))
+
+        return self._answer(key, put)
 
     def _own_token(self, key: str, nonce: str) -> Token | None:
         """The token of the object if the write with this nonce made it: its first answer was
         lost."""
         try:
-            with translated_errors(self.uri(key)):
-                found = _obstore_module().get(self._bucket_store, key, options={"head": True})
+            found = self._answer(
+                key, lambda s: _obstore_module().get(s, key, options={"head": True})
+            )
         except Gone:
             return None
         return _object_token(found.meta) if found.attributes.get(NONCE_ATTRIBUTE) == nonce else None
@@ -209,16 +228,14 @@ class Objects:
 
     def copy(self, key: str, source: str) -> None:
         """Give the content of an object another key."""
-        with translated_errors(self.uri(source)):
-            _obstore_module().copy(self._bucket_store, source, key)
+        self._answer(source, lambda s: _obstore_module().copy(s, source, key))
 
     def delete(self, keys: Sequence[str]) -> None:
         """Delete objects, a thousand by each request; harmless for those that are gone."""
         if not keys:
             return
         try:
-            with translated_errors(self.uri(keys[0])):
-                _obstore_module().delete(self._bucket_store, keys)
+            self._answer(keys[0], lambda s: _obstore_module().delete(s, keys))
         except Gone:  # some stores say so, and delete no others of the request then
             if len(keys) > 1:
                 for key in keys:

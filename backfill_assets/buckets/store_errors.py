@@ -30,6 +30,7 @@ ALREADY_THERE_CODES = ("BlobAlreadyExists",)
 NO_BUCKET = ("NoSuchBucket", "ContainerNotFound", "InvalidBucketName")
 EXPIRED = ("ExpiredToken", "ExpiredTokenException", "TokenRefreshRequired", "RequestExpired")
 OLD_SIGNATURE = "Signature not valid in the specified time frame"  # of Azure, whose code says less
+DENYING_STATES = ("401", "403")
 OTHER_TIME = ("RequestTimeTooSkewed", "RequestInTheFuture")
 NO_CREDENTIALS = re.compile(
     r"169\.254\.169\.254|169\.254\.170\.2|metadata\.google|[Cc]redential|missing .*[Kk]ey"
@@ -58,6 +59,11 @@ SET_CREDENTIALS = (
 class Busy(StoreLost):
     """The store meets another request for the same name (409): nothing was written, and it may be
     tried again."""
+
+
+class Denied(StoreRefused):
+    """The store does not let these credentials in: they may have ended, so that a client which
+    reads them anew may be let in."""
 
 
 class ChangedAfterAll(Changed):
@@ -136,7 +142,15 @@ def _refused_request_error(address: str, text: str, code: str, state: str) -> St
     if cause is None:
         return None
     culprit, fix = cause
-    return StoreRefused(address, culprit, NOTHING_WAS_DONE, fix)
+    kind = Denied if _may_have_ended(text, code, state) else StoreRefused
+    return kind(address, culprit, NOTHING_WAS_DONE, fix)
+
+
+def _may_have_ended(text: str, code: str, state: str) -> bool:
+    """Whether the store may have answered so because the credentials ended; an answer to HEAD has
+    no code."""
+    is_told = code in EXPIRED or OLD_SIGNATURE in text
+    return is_told or state in DENYING_STATES or (state == "400" and not code)
 
 
 def _cause_in_setup(text: str, code: str, state: str) -> tuple[str, str] | None:
@@ -163,7 +177,7 @@ def _cause_in_setup(text: str, code: str, state: str) -> tuple[str, str] | None:
 def _cause_in_rights(text: str, code: str, state: str) -> tuple[str, str] | None:
     """Culprit and fix if the store knows this process and denies the request; `text`, `code` and
     `state` are the store's."""
-    if state in ("401", "403") or "Permission" in text[:40]:
+    if state in DENYING_STATES or "Permission" in text[:40]:
         return (
             f"the store refuses the credentials of this process ({code or state})",
             "Check whose they are and what they may do: list, read, write and delete below this "

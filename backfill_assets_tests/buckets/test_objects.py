@@ -3,6 +3,8 @@ an end comes alone. Not here: the port's promises (`test_bucket`)."""
 
 import os
 import warnings
+from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 import obstore
@@ -11,7 +13,9 @@ import pytest
 from backfill_assets.buckets.objects import END_BYTES, Objects
 from backfill_assets.buckets.store_errors import Busy
 from backfill_assets.kernel.core.errors import BackfillError
-from backfill_assets.kernel.place.port import AlreadyThere, Changed, Token
+from backfill_assets.kernel.place.port import AlreadyThere, Changed, StoreRefused, Token
+from backfill_assets_tests.faulty_store import end_role
+from backfill_assets_tests.stores import StoreServer
 
 
 @pytest.fixture
@@ -114,3 +118,53 @@ def test_of_an_object_that_is_opened_at_its_end_one_request_brings_the_end_alone
         opened.seek(0)
         with pytest.raises(Changed):
             opened.read(8)
+
+
+def test_credentials_that_end_before_their_time_are_read_again_by_each_verb(
+    role_proxy: str, moto_server: StoreServer, tmp_path: Path
+) -> None:
+    objects, file = Objects(moto_server.new_bucket()), tmp_path / "file"
+    file.write_bytes(b"of a file")
+    objects.write("b", b"1", True, None)
+    verbs: dict[str, Callable[[], object]] = {
+        "write": lambda: objects.write("a", b"1", True, None),
+        "send": lambda: objects.send("c", file),
+        "copy": lambda: objects.copy("d", "a"),
+        "names": lambda: objects.names(""),
+        "tokens": lambda: sorted(objects.tokens("")),
+        "token": lambda: objects.token("a") is not None,
+        "open": lambda: objects.open("c").read(),
+        "open_at_end": lambda: objects.open_at_end("c").read(),
+        "part": lambda: objects.part("c", 0, 2, ""),
+        "fetch": lambda: b"".join(objects.fetch("c")[1]),
+        "delete": lambda: objects.delete(["a", "b"]),
+    }
+    found = dict[str, object]()
+    for name, verb in verbs.items():
+        end_role(role_proxy, 1)
+        assert objects.token("b") is not None
+        client = objects.client
+        found[name] = verb()
+        assert objects.client is not client, name
+    assert found["names"] == {"a", "b", "c", "d"}
+    assert found["tokens"] == ["a", "b", "c", "d"]
+    assert found["open"] == found["open_at_end"] == found["fetch"] == b"of a file"
+    assert (found["token"], found["part"]) == (True, b"of")
+    assert objects.names("") == {"c", "d"}
+
+
+def test_a_store_that_denies_new_credentials_as_well_is_asked_twice(
+    objects: Objects, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    asked = list[object]()
+
+    def denied(store: object, *_: Any) -> None:
+        asked.append(store)
+        raise obstore.exceptions.PermissionDeniedError(
+            "status code: 403: <Code>AccessDenied</Code>"
+        )
+
+    monkeypatch.setattr(obstore, "head", denied)
+    with pytest.raises(StoreRefused, match="refuses the credentials of this process"):
+        objects.token("a")
+    assert len({*map(id, asked)}) == len(asked) == 2

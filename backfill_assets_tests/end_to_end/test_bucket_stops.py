@@ -1,7 +1,7 @@
-"""A write to a lake in a bucket that is killed, or stands still for longer than its leases last, at
-each of its steps.
+"""A write to a lake in a bucket that is killed, stands still for longer than its leases last, or
+whose credentials end, at each of its steps.
 
-Tested here: two machines on a server of moto's, one of them stopped by a signal. Not tested here:
+Tested here: two machines on a server of moto's, one of them stopped by a signal; a role. Not tested here:
 whole lakes (`test_bucket_lake`), and all orders of requests (`kernel.write.test_write_states`).
 """
 
@@ -21,7 +21,9 @@ from backfill_assets.kernel.tables.data_files import files_of_version
 from backfill_assets.kernel.tables.home import Lake
 from backfill_assets_tests.builders import STAGING, day
 from backfill_assets_tests.end_to_end.test_bucket_lake import bare_bucket, content, machine, written
+from backfill_assets_tests.faulty_store import end_role
 from backfill_assets_tests.processes import PIPES, run, start
+from backfill_assets_tests.stores import StoreServer
 
 MOST_WRITES = 20
 KILLED = """
@@ -144,4 +146,21 @@ def test_a_machine_that_stands_still_for_longer_than_its_leases_commits_once_or_
     assert content(lake) == before, "it does not come late"
     written(lake, 99, 1)
     assert content(lake) == [before[0], (day(1), 99)]
+    assert_no_file_is_left(lake)
+
+
+MOST_REQUESTS = 24  # of one write, and a few; every other one is tried
+
+
+@pytest.mark.usefixtures("processes")
+def test_a_role_whose_credentials_end_before_any_request_of_a_write_is_asked_for_new_ones(
+    role_proxy: str, moto_server: StoreServer, tmp_path: Path
+) -> None:
+    lake = bare_bucket(f"{moto_server.new_bucket()}/lake", tmp_path)
+    for number in range(1, MOST_REQUESTS, 2):
+        end_role(role_proxy, number)
+        written(lake, number, 0, 1)
+    end_role(role_proxy, 0)
+    assert lake.store.head("staging") == MOST_REQUESTS // 2, "one commit each"
+    assert content(lake) == [(day(0), number), (day(1), number)]
     assert_no_file_is_left(lake)

@@ -52,6 +52,11 @@ class _KnownLog:
     # An object that no other thread has, which is moved on when it is needed.
     behind: "DeltaTable | None" = None
     head: int = NO_VERSION  # the newest version that was listed
+    client: object = None  # of the place, as of the last look
+
+    def forget_opened(self) -> None:
+        """Forget objects of delta-rs, which keep the credentials that they were opened with."""
+        self.opened = self.behind = None
 
 
 class ListedLogs:
@@ -64,7 +69,11 @@ class ListedLogs:
         # Of a copy: other threads change it.
         while table not in self._known and len(self._known) >= KEPT_LOGS:
             self._known.pop(next(iter(self._known.copy())), None)
-        return self._known.setdefault(table, _KnownLog())
+        known = self._known.setdefault(table, _KnownLog())
+        if known.client is not table.client:
+            known.forget_opened()
+            known.client = table.client
+        return known
 
     def head(self, table: Place) -> int:
         """The newest version (`NO_VERSION`: there is no table), by one listing from the newest

@@ -8,12 +8,12 @@ and writing (`kernel.tables.committer`). Every commit stays in the log for ever.
 import itertools
 import json
 import re
-from collections.abc import Collection, Iterable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from contextlib import suppress
 from dataclasses import dataclass
 from datetime import UTC, date, datetime
 from functools import partial
-from typing import Any
+from typing import Any, TypeVar
 from urllib.parse import unquote
 
 from deltalake import DeltaTable
@@ -24,7 +24,7 @@ from backfill_assets.kernel.log.adopted import ADOPTION, adopted_files, first_ve
 from backfill_assets.kernel.log.adopted import LOG as LOG
 from backfill_assets.kernel.log.file_names import is_adopted_there
 from backfill_assets.kernel.log.log_bounds import log_fault
-from backfill_assets.kernel.place.port import MOST_AT_ONCE, Gone, Place, answers_of
+from backfill_assets.kernel.place.port import MOST_AT_ONCE, Gone, Place, StoreRefused, answers_of
 
 ACTIONS = "backfill_assets.actions"  # key of commitInfo: how many actions the commit holds
 # Key of commitInfo: the digest of the commit before it, so that an edited past shows.
@@ -38,6 +38,7 @@ MAGIC = b"PAR1"  # first and last bytes of a whole Parquet file
 HINT = "_last_checkpoint"
 CHECKPOINT = re.compile(r"([0-9]+)\.checkpoint\.parquet")
 COMMIT = re.compile(r"([0-9]{1,20})\.json")  # not by `isdigit`, which takes `²`, too
+T = TypeVar("T")
 
 
 @dataclass(frozen=True)
@@ -323,6 +324,27 @@ def read_head(table: Place) -> Mapping[str, Any]:
     return table.read_json(f"{LOG}/{HEAD}")
 
 
+def asked_again(table: Place, ask: Callable[[], T]) -> T:
+    """What `ask` gives, which has delta-rs open or make a table; asked once more where the store
+    denied its credentials: each opening reads those of a role anew."""
+    try:
+        return ask()
+    except Exception as error:
+        if not is_denied(table, error):
+            raise
+    return ask()
+
+
+def is_denied(table: Place, error: Exception) -> bool:
+    """Whether an error of delta-rs says that the store of a table denied its request, of which
+    nothing was done."""
+    try:
+        table.refuse_loss(error)
+    except BackfillError as refusal:
+        return isinstance(refusal, StoreRefused)
+    return False
+
+
 def open_delta(table: Place, version: int | None = None) -> "DeltaTable":
     """Open the table at a version (None: the newest).
 
@@ -336,7 +358,7 @@ def open_delta(table: Place, version: int | None = None) -> "DeltaTable":
         fix = "Have its owner take that out of its log, or restore the log from a backup"
         raise BackfillError(f"the table {table.name}", fault, "It was not read", fix)
     try:
-        return DeltaTable(table.uri(), version=version)
+        return asked_again(table, lambda: DeltaTable(table.uri(), version=version))
     except Exception as error:
         table.refuse_loss(error, commit_name(version or 0))
         refuse_torn(table, commit_versions(table))

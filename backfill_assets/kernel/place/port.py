@@ -165,6 +165,12 @@ class Place(Protocol):
         until it goes."""
 
     @property
+    def client(self) -> object:
+        """What this process asks a store by, to be compared: another object once the store denied
+        its credentials. None of a folder."""
+        return None
+
+    @property
     def may_be_of_others(self) -> bool:
         """Whether others may have made what lies here: of a folder, which a link can stand for, its
         files alone tell; in a store a lake names the address."""

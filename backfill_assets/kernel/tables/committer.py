@@ -25,8 +25,11 @@ from backfill_assets.kernel.log.log import (
     DIGEST_BEFORE,
     FILE_DIGESTS,
     LiveFile,
+    asked_again,
     commit_name,
+    is_denied,
     note_head,
+    open_delta,
     read_commit,
     refuse_torn,
     sync_log,
@@ -110,8 +113,14 @@ def commit_files(
 
 def _evolved_table(path: Place, contract: Contract) -> "DeltaTable":
     """The table at its newest version, with the columns of its contract."""
-    opened = open_table(path)
-    if not evolve_schema(opened, path, contract):
+
+    def evolved() -> "tuple[DeltaTable, bool]":
+        """The table, and whether its schema had to be written."""
+        opened = open_table(path)  # nobody else gets the object: asked again, it is another
+        return opened, evolve_schema(opened, path, contract)
+
+    opened, is_written = asked_again(path, evolved)
+    if not is_written:
         return opened
     sync_log(path, opened.version())
     LOGS.head(path)
@@ -237,7 +246,7 @@ def _commit_actions(
     committing(before + 1)
     failed = None
     try:
-        _create_transaction(opened, receipt.write_id, actions, metadata)
+        opened = _written_table(opened, path, receipt.write_id, actions, metadata)
     except Exception as error:  # noqa: BLE001  # the log decides whether it happened
         failed = error
     version = committed_version(
@@ -259,6 +268,26 @@ def _keep_commit(opened: "DeltaTable", path: Place, version: int) -> None:
         if path.is_store:
             _, digest = LOGS.read(path, version)  # it was just read
         note_head(path, version, digest)
+
+
+def _written_table(
+    opened: "DeltaTable",
+    path: Place,
+    write_id: str,
+    actions: list[Any],
+    metadata: dict[str, str],
+) -> "DeltaTable":
+    """Have delta-rs write the commit; gives the table behind it. Where the store denies the
+    credentials that `opened` was opened with, the table is opened anew and asked once more: nothing
+    was written by the first request."""
+    try:
+        _create_transaction(opened, write_id, actions, metadata)
+    except Exception as error:
+        if not is_denied(path, error):
+            raise
+        opened = open_delta(path, opened.version())
+        _create_transaction(opened, write_id, actions, metadata)
+    return opened
 
 
 def _create_transaction(

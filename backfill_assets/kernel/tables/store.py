@@ -363,28 +363,32 @@ def ensure_table(lake: LakeFolder, contract: Contract) -> None:
     if table.is_store and table_at(lake.place, contract.name) != table:
         raise stale_commit_error(table, "it was adopted, and lies elsewhere")
     try:
-        DeltaTable.create(
-            table.uri(),
-            delta_schema(contract.columns),
-            mode="error",
-            partition_by=[contract.partition_column] if contract.partition_column else None,
-            description=contract.description,
-            configuration={
-                "delta.checkpointInterval": str(CHECKPOINT_EVERY),
-                # A log that is never changed holds no values of a column.
-                "delta.dataSkippingNumIndexedCols": "0",
-                "delta.enableDeletionVectors": "false",  # other engines read plain files
-                **KEEPS_LOG,
-                "delta.deletedFileRetentionDuration": "interval "
-                f"{lake.settings.retention.rollback_days} "
-                "days",
-                "delta.setTransactionRetentionDuration": "interval 30 days",
-            },
-        )
+        days = lake.settings.retention.rollback_days
+        log.asked_again(table, lambda: _create_table(table, contract, days))
     except Exception as error:  # the log decides whether it exists
         if not log.commit_versions(table):
             raise store_refusal_error(table, error) from error
     lake.place.sync_new([f"{TABLES}/{contract.name}/{log.commit_name(0)}"])
+
+
+def _create_table(table: Place, contract: Contract, rollback_days: int) -> None:
+    """Create the table by delta-rs, which raises where it exists."""
+    DeltaTable.create(
+        table.uri(),
+        delta_schema(contract.columns),
+        mode="error",
+        partition_by=[contract.partition_column] if contract.partition_column else None,
+        description=contract.description,
+        configuration={
+            "delta.checkpointInterval": str(CHECKPOINT_EVERY),
+            # A log that is never changed holds no values of a column.
+            "delta.dataSkippingNumIndexedCols": "0",
+            "delta.enableDeletionVectors": "false",  # other engines read plain files
+            **KEEPS_LOG,
+            "delta.deletedFileRetentionDuration": f"interval {rollback_days} days",
+            "delta.setTransactionRetentionDuration": "interval 30 days",
+        },
+    )
 
 
 def _own_files(table: Place) -> list[str]:
