@@ -23,12 +23,6 @@ from backfill_assets.cli.dagster_names import (
     OUR_EVENT_STORAGE,
     SETTINGS_OF_A_LAKE,
 )
-from backfill_assets.cli.findings import (
-    Diagnosis,
-    first_names,
-    warning_finding,
-)
-from backfill_assets.dagster.adapter.runs import LAKE_TAG
 from backfill_assets.kernel.core.errors import (
     BackfillError,
     SettingsError,
@@ -72,10 +66,10 @@ def instance_of(lake: Lake, project: Path | None = None) -> Iterator[dg.DagsterI
     `project`), else one inside the lake.
 
     Lakes that share an instance see each other's days on its pages, since their tables have the
-    same names. So they do with one $DAGSTER_HOME (`examine_sharing` says so); without it, a lake
-    other than the one `dg dev` shows in the project has an instance of its own, in memory where
-    this user may not make one. The project's file names folders relative to itself, so that the
-    working folder is there meanwhile.
+    same names. So they do with one $DAGSTER_HOME (`dagster.site.other_lakes` says so); without it,
+    a lake other than the one `dg dev` shows in the project has an instance of its own, in memory
+    where this user may not make one. The project's file names folders relative to itself, so that
+    the working folder is there meanwhile.
     """
     project = project or project_root()
     if home := os.environ.get(HOME_VARIABLE):
@@ -108,27 +102,6 @@ def _opened_home_of_lake(lake: Lake) -> Iterator[dg.DagsterInstance]:
             yield instance
     finally:
         del os.environ[HOME_VARIABLE]
-
-
-def examine_sharing(lake: Lake) -> Iterator[Diagnosis]:
-    """Name the other lakes with runs in the instance that $DAGSTER_HOME names, if it is set and in
-    use."""
-    home = os.environ.get(HOME_VARIABLE)
-    if not home or not any(Path(home).glob("*")):
-        return
-    with silence_dagster(), instance_of(lake) as instance:
-        roots = {Path(root) for _, found in instance.get_run_tags([LAKE_TAG]) for root in found}
-    own = lake.shared or lake.root
-    existing = [root for root in roots if root.exists()]
-    others = sorted(str(root) for root in existing if not root.is_relative_to(own))
-    if others:
-        what = (
-            "it holds runs of other lakes, too, and shows days of tables of one name as one: "
-            f"{first_names(others)}"
-        )
-        yield warning_finding(
-            f"Dagster's home {home}", what, "Give each lake a DAGSTER_HOME of its own, or set none"
-        )
 
 
 def _is_default_lake(lake: Lake) -> bool:

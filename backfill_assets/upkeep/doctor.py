@@ -73,12 +73,12 @@ def examine_everything(
     root: Path,
     tables_of: Callable[[LakeSettings], Sequence[Table]],
     deep: bool = False,
-    sharing: Callable[[Lake], Iterable[Diagnosis]] = lambda _: (),
+    of_home: Callable[[Lake], Iterable[Diagnosis]] = lambda _: (),
 ) -> list[Diagnosis]:
     """Run all checks on the machine and the lake at `root`; good findings are listed, too.
 
     `tables_of` gives the tables of settings; `deep` reads all rows where nothing else is broken;
-    `sharing` looks for other lakes in Dagster's instance. Whatever a lake causes is a finding, not
+    `of_home` looks at Dagster's instance. Whatever a lake causes is a finding, not
     an exception.
     """
     try:
@@ -88,7 +88,7 @@ def examine_everything(
         contracts = [t.contract for t in tables]
     except BackfillError as error:
         return [*run_checks(JAVA_CHECKS), finding_of(error)]
-    findings = run_checks([*_engine_checks(lake, tables), *_lake_checks(lake, tables, sharing)])
+    findings = run_checks([*_engine_checks(lake, tables), *_lake_checks(lake, tables, of_home)])
     findings += _examine_tables(lake, contracts, deep)
     findings += run_checks([("snapshots", partial(examine_snapshots, lake))])
     return findings if has_errors(findings) else [*findings, good_finding("Dagster's pages", PAGES)]
@@ -106,9 +106,9 @@ def _engine_checks(lake: Lake, tables: Sequence[Table]) -> Sequence[tuple[str, C
 
 
 def _lake_checks(
-    lake: Lake, tables: Sequence[Table], sharing: Callable[[Lake], Iterable[Diagnosis]]
+    lake: Lake, tables: Sequence[Table], of_home: Callable[[Lake], Iterable[Diagnosis]]
 ) -> list[tuple[str, Check]]:
-    """The checks of `lake` besides those of its tables' logs, files and rows; `sharing` as
+    """The checks of `lake` besides those of its tables' logs, files and rows; `of_home` as
     `examine_everything` takes it."""
     checks: list[tuple[str, Check]] = [
         (
@@ -120,7 +120,7 @@ def _lake_checks(
         ("the lake's log", partial(_examine_lake_log, lake)),
         ("the engine", partial(_examine_server, lake)),
         ("Dagster's home", partial(_examine_dagster_home, lake)),
-        ("Dagster's home", partial(sharing, lake)),
+        ("Dagster's home", partial(of_home, lake)),
         ("Dagster's daemon", examine_daemons),
         ("declared columns", partial(_compiled_columns, tables)),
     ]

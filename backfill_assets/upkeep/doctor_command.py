@@ -45,11 +45,11 @@ HANG = 6  # characters: the level and a space
 def doctor(deep: bool) -> Output:
     """Look at Java, server, settings, landing, logs, files and receipts. Changes nothing. Exit code
     1 if one is odd."""
-    from backfill_assets.cli.dagster_home import examine_sharing
+    from backfill_assets.dagster.site import examine_home
     from backfill_assets.upkeep.doctor import examine_everything as examine
 
     root = lake_root()
-    findings = examine(root, tables_at(root), deep, examine_sharing)
+    findings = examine(root, tables_at(root), deep, examine_home)
     odd = any(d.level.value != "ok" for d in findings)
     return Output({"lake": root, "findings": findings}, [partial(_draw_findings, findings)], odd)
 

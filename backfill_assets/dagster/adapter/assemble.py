@@ -8,6 +8,7 @@ job does not import.
 import warnings
 from collections.abc import Collection, Iterator
 from contextlib import contextmanager
+from importlib.metadata import version
 from pathlib import Path
 
 import dagster as dg
@@ -30,6 +31,9 @@ from backfill_assets.dagster.adapter.io_manager import (
 from backfill_assets.dagster.adapter.runs import LAKE_TAG, REBUILD
 from backfill_assets.kernel.core.process import project_root
 from backfill_assets.kernel.tables.folder import DAGSTER_FOLDER, close_folder
+
+# In the metadata of a lake's own definitions, by which the doctor knows what a code server loaded.
+LOADED_RELEASE, LOADED_LAKE = "backfill_assets/release", "backfill_assets/lake"
 
 
 def assemble(
@@ -140,5 +144,12 @@ def _tables_and_rebuild(
             **({} if is_guest else {"io_manager": RebuildIOManager()}),
         },
         executor=None if is_guest else dg.in_process_executor,
+        metadata={} if is_guest else loaded_metadata(lake.address),
     )
     return defs, rebuild
+
+
+def loaded_metadata(lake: str) -> dict[str, str]:
+    """What a code server says of the definitions that it loaded: this release, and the lake's
+    address."""
+    return {LOADED_RELEASE: version("backfill-assets"), LOADED_LAKE: lake}

@@ -5,10 +5,13 @@ class (`event_storage`) writes.
 """
 
 import contextlib
-from collections.abc import Collection, Iterable, Iterator, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Any
 
 import dagster as dg
+import sqlalchemy as sa
 from dagster._core.definitions.asset_checks.asset_check_evaluation import (
     AssetCheckEvaluationTargetMaterializationData,
 )
@@ -23,6 +26,7 @@ from dagster._core.storage.event_log.sqlite.sqlite_event_log import (
 __all__ = ["INDEX_SHARD_NAME", "SqlEventLogStorageTable", "SqliteEventLogStorage"]
 EVALUATED = {AssetCheckExecutionRecordStatus.SUCCEEDED, AssetCheckExecutionRecordStatus.FAILED}
 KEYS_PER_QUERY = 500  # SQLite takes 999 values in old builds
+CODE_SERVER_SECONDS = 10  # what a code server has for its first answer
 
 
 @contextlib.contextmanager
@@ -145,3 +149,117 @@ def newest_materializations(
         dg.AssetRecordsFilter(key, storage_ids=ids), limit=len(ids)
     ).records
     return {str(r.partition_key): r for r in records}
+
+
+@dataclass(frozen=True)
+class CodeServer:
+    """What a code server of a workspace said of itself."""
+
+    location: str  # its name in Dagster's pages
+    address: str  # HOST:PORT, or the path of its socket
+    trouble: str = ""  # why it gave no definitions, in one line; "": it gave them
+    python: str = ""  # the path of its interpreter
+    dagster: str = ""  # its release of Dagster
+    texts: Mapping[str, str] = field(default_factory=dict)  # of its definitions' metadata
+
+
+def ask_code_servers(instance: dg.DagsterInstance, workspace: Path) -> Iterator[CodeServer]:
+    """Ask every code server that a `workspace.yaml` names for its definitions; locations that each
+    process loads by itself are left out. Raises what Dagster says of a file that it cannot read."""
+    from dagster._core.remote_origin import GrpcServerCodeLocationOrigin
+    from dagster._core.workspace.load import location_origins_from_yaml_paths
+
+    for origin in location_origins_from_yaml_paths([str(workspace)]):
+        if isinstance(origin, GrpcServerCodeLocationOrigin):
+            address = origin.socket or f"{origin.host}:{origin.port}"
+            try:
+                yield _ask_code_server(instance, origin, address)
+            except Exception as error:  # noqa: BLE001  # its user's code may raise anything
+                said = str(error).strip().splitlines() or [type(error).__name__]
+                yield CodeServer(origin.location_name, address, said[0])
+
+
+def _ask_code_server(instance: dg.DagsterInstance, origin: Any, address: str) -> CodeServer:
+    """The answer of one code server. Raises what Dagster's client raises."""
+    origin.create_client().get_server_id(timeout=CODE_SERVER_SECONDS)
+    location = origin.create_location(instance)
+    try:
+        found = [r.repository_snap.metadata or {} for r in location.get_repositories().values()]
+        texts = {
+            name: text.value
+            for metadata in found
+            for name, text in metadata.items()
+            if isinstance(text, dg.TextMetadataValue)
+        }
+        releases = location.get_dagster_library_versions() or {}
+        return CodeServer(
+            origin.location_name,
+            address,
+            python=location.executable_path or "",
+            dagster=releases.get("dagster", ""),
+            texts={name: text for name, text in texts.items() if text is not None},
+        )
+    finally:
+        location.cleanup()
+
+
+def storage_revisions(instance: dg.DagsterInstance) -> tuple[str | None, str | None]:
+    """The revision of the tables in which Dagster keeps its runs, and the one that this release of
+    Dagster writes. No public name tells whether `dagster instance migrate` is due."""
+    storage: Any = instance.run_storage
+    return storage.alembic_version() or (None, None)
+
+
+def database_time(instance: dg.DagsterInstance) -> float | None:
+    """The time (seconds since 1970) of the PostgreSQL server that keeps Dagster's runs; None of
+    another storage. Raises what the database answers."""
+    storage: Any = instance.run_storage
+    with storage.connect() as connection:
+        if connection.dialect.name != "postgresql":
+            return None
+        now = sa.extract("epoch", sa.func.clock_timestamp())
+        return float(connection.execute(sa.select(now)).scalar_one())
+
+
+def newest_heartbeats(instance: dg.DagsterInstance) -> dict[str, "Heartbeat | None"]:
+    """By the parts of Dagster's daemon that this instance needs (`SENSOR`, `BACKFILL`, ...), the
+    newest sign of life of each; None of one that never gave one."""
+    stored: Any = instance
+    beats = stored.get_daemon_heartbeats()
+    found = dict[str, Heartbeat | None]()
+    for part in stored.get_required_daemon_types():
+        beat = beats.get(part)
+        errors = [str(error.message).strip() for error in beat.errors or ()] if beat else []
+        found[part] = None if beat is None else Heartbeat(beat.timestamp, tuple(errors))
+    return found
+
+
+@dataclass(frozen=True)
+class Heartbeat:
+    """A sign of life of a part of Dagster's daemon."""
+
+    at: float  # seconds since 1970, by the clock of the daemon's machine
+    errors: tuple[str, ...]  # what it met at its last turns
+
+
+@dataclass(frozen=True)
+class Patience:
+    """What an instance does about what dies or is away; by settings that have no public name."""
+
+    monitor_seconds: int | None  # how often run monitoring looks; None: it does not
+    retries: int  # how often a run is tried once more whose process died
+    queue_seconds: int | None  # how long queued runs wait for a code server; None: no queue
+
+
+def patience_of(instance: dg.DagsterInstance) -> Patience:
+    """What `dagster.yaml` says, with Dagster's defaults."""
+    stored: Any = instance
+    queue = stored.get_concurrency_config().run_queue_config
+    is_watched = stored.run_monitoring_enabled
+    return Patience(
+        monitor_seconds=stored.run_monitoring_poll_interval_seconds if is_watched else None,
+        retries=stored.run_retries_max_retries if stored.run_retries_enabled else 0,
+        queue_seconds=None
+        if queue is None
+        else queue.max_user_code_failure_retries * queue.user_code_failure_retry_delay,
+    )
