@@ -41,6 +41,8 @@ from backfill_assets.reading.rejected import refused_rows
 
 def brief_reason(states: States, table: str, day: date, state: State) -> str:
     """Return one short reason; empty for a fresh day."""
+    if state is State.FRESH:
+        return ""
     reasons: dict[State, Callable[[States, str, date], str]] = {
         State.MISSING: _why_missing,
         State.STALE: _why_stale,

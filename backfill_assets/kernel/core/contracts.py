@@ -248,7 +248,7 @@ class Contract:
         """Whether the table's files are laid out by its days: each holds rows of one day."""
         return self.partition_column == self.day_column
 
-    @property
+    @cached_property
     def is_landed(self) -> bool:
         """Whether the table is loaded from landed files (raw)."""
         return has_input_kind(self.inputs, InputKind.FILES)

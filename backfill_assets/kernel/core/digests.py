@@ -13,6 +13,7 @@ from bisect import bisect_right
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from datetime import date, datetime
+from functools import partial
 from typing import Any
 
 from backfill_assets.kernel.core.contracts import (
@@ -99,7 +100,9 @@ def _input_days_from(start: date, wanted: Input, day: date) -> list[date]:
     if keys is not None:
         return keys.loaded_for(day)
     first = max(start, wanted.first_day or start, day - ONE_DAY * wanted.before)
-    return [first + ONE_DAY * i for i in range((day + ONE_DAY * wanted.after - first).days + 1)]
+    last = day + ONE_DAY * wanted.after
+    # By numbers: a third of the time that sums of dates take, and there is one such list a day.
+    return [*map(date.fromordinal, range(first.toordinal(), last.toordinal() + 1))]
 
 
 def awaited_days(wanted: Input, day: date, view: LakeView) -> list[date]:
@@ -146,6 +149,28 @@ class _KeyReaders:
         return found
 
 
+class _TextsByDay(dict[date, str]):
+    """Texts of days, each computed by `text_of` when it is first asked for."""
+
+    def __init__(self, text_of: Callable[[date], str]) -> None:
+        super().__init__()
+        self._text_of = text_of
+
+    def __missing__(self, day: date) -> str:
+        self[day] = text = self._text_of(day)
+        return text
+
+
+@dataclass(frozen=True, slots=True)
+class _Reading:
+    """How the days of a table read its inputs whose receipts have one text of parameters."""
+
+    made: Parameters | None  # as the receipts say; None: not known
+    name: str  # of `today`, by which digests are kept
+    today: Parameters  # today's, with the keys of the receipts
+    is_made_as_today: bool  # the receipts say the same as today's parameters
+
+
 class Digests:
     """The digests of one view, each computed once; `frontier` gives the frontier of some inputs,
     `is_old` whether a day of a table was made by other code or settings than today's."""
@@ -161,14 +186,14 @@ class Digests:
         self.view = view
         self._frontier, self._is_old = frontier, is_old
         # All of these keep what was computed once, by what it was computed from.
-        self._frontiers: dict[tuple[Input, ...], datetime | None] = {}
         self._parameters: dict[str, Parameters | None] = {"": None}  # by the text in receipts
         self._today = {name: todays_parameters(c, view) for name, c in self.contracts.items()}
         # By table and event day, as `_arrival_prefixes` gives them.
         self._prefixes: dict[tuple[str, date, Part], tuple[list[date], list[str]]] = {}
-        self._digests: dict[tuple[str, date, bool], str] = {}
-        self._contents: dict[tuple[str, tuple[str, ...] | None, date, bool], str] = {}
-        self._as_made: dict[tuple[str, str], tuple[str, Parameters]] = {}
+        # Day by day within, by what many days share: half of the memory of one key a day.
+        self._digests: dict[tuple[str, bool], _TextsByDay] = {}
+        self._contents: dict[tuple[str, tuple[str, ...] | None, bool], _TextsByDay] = {}
+        self._readings: dict[tuple[str, str], _Reading] = {}
         self._readers: dict[tuple[str, str], _KeyReaders] = {}  # by table and input
         self._landed = landed_by_versions(self.contracts.values())
 
@@ -211,11 +236,18 @@ class Digests:
         """Today's parameters of a table with the keys of a receipt, and their name."""
         if receipt is None:
             return table, self._today[table]
-        # Once per commit, whose text may name keys of thousands of days.
+        reading = self._reading_of(table, receipt)
+        return reading.name, reading.today
+
+    def _reading_of(self, table: str, receipt: DayReceipt) -> _Reading:
+        """How the day of a receipt reads the inputs of its table: once per commit, whose text may
+        name keys of thousands of days."""
         key = (table, receipt.parameters)
-        if key not in self._as_made:
-            self._as_made[key] = self._parameters_with_keys(table, receipt)
-        return self._as_made[key]
+        if key not in self._readings:
+            made = self._parameters_of(receipt)
+            name, today = self._parameters_with_keys(table, receipt)
+            self._readings[key] = _Reading(made, name, today, made == self._today[table])
+        return self._readings[key]
 
     def _parameters_with_keys(self, table: str, receipt: DayReceipt) -> tuple[str, Parameters]:
         """Today's parameters of a table with the keys of the receipt, and their name: the table's
@@ -234,11 +266,12 @@ class Digests:
     def is_current(self, table: str, day: date, receipt: DayReceipt) -> bool:
         """Whether the day's latest `receipt` names today's inputs, by its own parameters, else by
         today's."""
-        parameters = self._parameters_of(receipt)
+        reading = self._reading_of(table, receipt)
+        parameters = reading.made
         # A day that was left empty because its cut had not come was never made: today's cut decides
         # when it is.
         was_never_made = receipt.entry.built is Built.PENDING
-        if parameters is None or parameters == self._today[table] or was_never_made:
+        if parameters is None or reading.is_made_as_today or was_never_made:
             return self.is_todays(table, day, receipt)
         recorded = receipt.entry.input_digest
         if self._matches_digest(recorded, receipt.parameters, parameters, day):
@@ -255,8 +288,8 @@ class Digests:
     def is_todays(self, table: str, day: date, receipt: DayReceipt) -> bool:
         """Whether the day's latest `receipt` names today's inputs by today's parameters: by the
         columns that are read, or by whole rows, as older receipts do."""
-        made, recorded = self._parameters_of(receipt), receipt.entry.input_digest
-        name, today = self._parameters_for_day(table, receipt)
+        reading, recorded = self._reading_of(table, receipt), receipt.entry.input_digest
+        made, name, today = reading.made, reading.name, reading.today
         if self._matches_digest(recorded, name, today, day):
             return True
         whole = with_all_columns(today)
@@ -310,20 +343,27 @@ class Digests:
         """The digest under parameters; `name` is a table (today's parameters) or the text of a
         receipt. `by_code`: an input day as known at the cut that was made by old code counts by its
         write."""
-        key = (name, day, by_code)
+        key = (name, by_code)
         if key not in self._digests:
-            if parameters.is_landed:
-                self._digests[key] = raw_digest(day, self.view.source(name))
-            else:
-                self._digests[key] = self._digest_of_inputs(parameters, day, by_code)
-        return self._digests[key]
+            self._digests[key] = _TextsByDay(self._digest_by_day(name, parameters, by_code))
+        return self._digests[key][day]
 
-    def _digest_of_inputs(self, parameters: Parameters, day: date, by_code: bool) -> str:
+    def _digest_by_day(
+        self, name: str, parameters: Parameters, by_code: bool
+    ) -> Callable[[date], str]:
+        """What computes the digest of a day under parameters, named as for `_input_digest`."""
+        if parameters.is_landed:
+            source = self.view.source(name)
+            return lambda day: raw_digest(day, source)
+        frontier = self._frontier(parameters.inputs)
+        return partial(self._digest_of_inputs, parameters, frontier, by_code)
+
+    def _digest_of_inputs(
+        self, parameters: Parameters, frontier: datetime | None, by_code: bool, day: date
+    ) -> str:
         """The digest of what decides a day that is made from other tables: the parts of each input,
-        and whether its cut has passed and it is mature, where it waits for that."""
-        if parameters.inputs not in self._frontiers:
-            self._frontiers[parameters.inputs] = self._frontier(parameters.inputs)
-        frontier = self._frontiers[parameters.inputs]
+        and whether its cut has passed and it is mature, where it waits for that. `frontier`: of all
+        inputs."""
         parts: list[Any] = [
             [i.table, self._input_parts(parameters, i, day, frontier, by_code)]
             for i in parameters.inputs
@@ -357,17 +397,24 @@ class Digests:
             last = last_known_day(day, parameters.grace)
             part = self._part_of_deliveries(wanted)
             return [self._arrivals_before_cut(wanted.table, d, last, part, by_code) for d in days]
+        contents = self._contents_read(wanted, days, day, frontier)
         # A window names its days by their order; of keys, only the text says which days they are.
-        has_keys = day in wanted.keys_by_day
-        parts = []
-        for input_day in days:
-            required = is_required(input_day, day, frontier)
-            content = self._content_part(wanted, input_day, required=required)
-            parts.append(f"{input_day} {content}" if has_keys else content)
-        for input_day in awaited_days(wanted, day, self.view):
-            content = self._content_part(wanted, input_day, required=False)
-            parts.append(f"{input_day} awaited {content}")
-        return parts
+        if day not in wanted.keys_by_day:
+            return contents
+        parts = [f"{d} {content}" for d, content in zip(days, contents, strict=True)]
+        optional = self._contents_of(wanted, required=False)
+        awaited = awaited_days(wanted, day, self.view)
+        return [*parts, *(f"{d} awaited {optional[d]}" for d in awaited)]
+
+    def _contents_read(
+        self, wanted: Input, days: list[date], day: date, frontier: datetime | None
+    ) -> list[str]:
+        """The contents of these days of an input, ascending, as `day` reads them."""
+        required = self._contents_of(wanted, required=True)
+        if not days or days[-1] <= day:
+            return [required[d] for d in days]
+        optional = self._contents_of(wanted, required=False)
+        return [(required if is_required(d, day, frontier) else optional)[d] for d in days]
 
     def _part_of_deliveries(self, wanted: Input) -> Part:
         """The columns of raw's rows that decide the input's content: a change of another column
@@ -382,11 +429,12 @@ class Digests:
         gone = [c for c in wanted.columns if c not in columns_now]
         return delivery_columns(wanted, self.contracts, (*delivered, *gone))
 
-    def _content_part(self, wanted: Input, day: date, *, required: bool) -> str:
-        """As `_content_of`, computed once for an input day that many days read."""
-        key = (wanted.table, wanted.columns, day, required)
-        if key not in self._contents:  # windows overlap
-            self._contents[key] = self._content_of(wanted, day, required=required)
+    def _contents_of(self, wanted: Input, *, required: bool) -> _TextsByDay:
+        """As `_content_of`, of each day: computed once for all that read it, as windows overlap."""
+        key = (wanted.table, wanted.columns, required)
+        if key not in self._contents:
+            text_of = partial(self._content_of, wanted, required=required)
+            self._contents[key] = _TextsByDay(text_of)
         return self._contents[key]
 
     def _content_of(self, wanted: Input, day: date, *, required: bool) -> str:

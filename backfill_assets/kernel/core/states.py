@@ -66,15 +66,15 @@ class States:
         self.digests = Digests(
             self.contracts.values(), view, self.frontiers.of_inputs, self._is_of_old_code
         )
-        self._known: dict[tuple[str, date], State] = {}
+        self._known: dict[str, dict[date, State]] = {name: {} for name in self.contracts}
 
     def of(self, table: str, day: date) -> State:
         """The state of a day: held, pending, missing, stale, incomplete, unpinned, outdated, else
         fresh (first match)."""
-        key = (table, day)
-        if key not in self._known:
-            self._known[key] = self._judge_day(table, day)
-        return self._known[key]
+        known = self._known[table]
+        if day not in known:
+            known[day] = self._judge_day(table, day)
+        return known[day]
 
     def _judge_day(self, table: str, day: date) -> State:
         """The state of a day by its receipt and inputs, which `of` keeps."""
