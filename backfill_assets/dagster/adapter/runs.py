@@ -76,6 +76,11 @@ PROCESS_GONE = (
     "was: re-execute it. "
     "Days that are up to date are not computed again."
 )
+PROCESS_SILENT = (
+    "The run's process, on another machine, has shown no sign of life for two minutes: it was "
+    "killed, or its machine is away. What it committed is recorded, the rest is as it was: "
+    "re-execute it. If it goes on all the same, it does no harm."
+)
 
 
 def busy_days(
@@ -301,9 +306,10 @@ def process_of_run(executor: str, parent: BaseProcess | None) -> PlacedProcess:
 
 
 def end_dead_runs(instance: dg.DagsterInstance, lake: Lake) -> list[str]:
-    """Fail the instance's running runs whose process is gone, for which Dagster alone would wait; a
-    line per run. Runs on other hosts are left to those hosts and to Dagster's run monitoring, whose
-    verdict drops their markers."""
+    """Fail the instance's running runs whose process is gone, or on another machine shows itself no
+    longer, for which Dagster alone would wait; a line per run. A run whose steps have processes of
+    their own elsewhere is left to whoever started them, and to Dagster's run monitoring, whose
+    verdict drops its marker."""
     markers, done = markers_of(instance, lake), list[str]()
     with reconcile_lock(lake):
         # First the processes, then the status: a run that ends well says so before its process
@@ -311,15 +317,27 @@ def end_dead_runs(instance: dg.DagsterInstance, lake: Lake) -> list[str]:
         names = {f"{markers.folder}/{run_id}": run_id for run_id in _marked_runs(markers)}
         for name, life in run_markers.lives_of(lake.place, names).items():
             run_id = names[name]
+            death = _death_of(lake, name, life)
             is_marked = lake.place.exists(name)  # else it ended just now, and said so itself
             run = instance.get_run_by_id(run_id)
             if run is None or run.status in ENDED:
                 markers.forget(run_id)
-            elif life is run_markers.Life.GONE and is_marked:
-                instance.report_run_failed(run, PROCESS_GONE)
+            elif death and is_marked:
+                said, why = death
+                instance.report_run_failed(run, said)
                 markers.forget(run_id)
-                done.append(f"run {run_id} ended: its process is gone")
+                done.append(f"run {run_id} ended: {why}")
     return done
+
+
+def _death_of(lake: Lake, marker: str, life: run_markers.Life) -> tuple[str, str] | None:
+    """What the failed run says, and a line's end about it, where its process is gone or silent for
+    good; None of one that may live."""
+    if life is run_markers.Life.GONE:
+        return PROCESS_GONE, "its process is gone"
+    if life is run_markers.Life.LAPSED and run_markers.is_shown_whole(lake.place, marker):
+        return PROCESS_SILENT, "its process shows no sign of life"
+    return None
 
 
 def reconcile_lock(lake: Lake) -> AbstractContextManager[None]:

@@ -23,6 +23,7 @@ from backfill_assets.kernel.core.records import json_of, record_of
 from backfill_assets.kernel.place.port import (
     RUNS,
     SHOWN_SECONDS,
+    Gone,
     Place,
 )
 from backfill_assets.kernel.place.processes import PlacedProcess
@@ -146,6 +147,18 @@ def lives_of(place: Place, names: Iterable[str]) -> dict[str, Life]:
     shown = _recent_markers(place, [name for name, life in known.items() if life is None])
     by_sign = {name: Life.LIVES if name in shown else Life.LAPSED for name in known}
     return {name: life or by_sign[name] for name, life in known.items()}
+
+
+def is_shown_whole(place: Place, name: str) -> bool:
+    """Whether one process on another machine, or in another container, shows the run of a marker
+    until the run ends (`mark_run`): its silence is then no pause between two steps (`mark_step`,
+    whose signs of life are empty files)."""
+    process = process_of(place, name)
+    if process is None or process.is_seen_from(PlacedProcess.this()):
+        return False
+    with suppress(Gone):
+        return bool(place.read(name + BEAT))
+    return False
 
 
 def _life_by_process(place: Place, name: str) -> Life | None:

@@ -6,6 +6,7 @@ recording commits (`test_runs`), and processes that are really killed (`end_to_e
 """
 
 import json
+import os
 import threading
 from collections.abc import Iterator
 from dataclasses import asdict, replace
@@ -23,6 +24,7 @@ from backfill_assets.dagster.adapter.runs import end_dead_runs, markers_of
 from backfill_assets.dagster.adapter.ticks import LATE_DATA
 from backfill_assets.kernel.core.receipts import DayEntry
 from backfill_assets.kernel.log.run_markers import BEAT, UNKNOWN_PROCESS, live_runs
+from backfill_assets.kernel.place.lease_watch import place_time
 from backfill_assets.kernel.place.processes import PlacedProcess
 from backfill_assets.kernel.tables.home import Lake
 from backfill_assets.pipeline.tables import tables
@@ -164,6 +166,35 @@ def test_a_process_elsewhere_is_not_judged_by_a_number_that_means_another_one_he
     run_id = begun(instance, lake[0], replace(here, started=0.0, **where))
     assert bool(end_dead_runs(instance, lake[0])) == ended
     assert status(instance, run_id) is (FAILURE if ended else STARTED)
+
+
+ELSEWHERE = replace(PlacedProcess.this(), host="elsewhere", boot="another")
+# Which process works on a run, whether it shows it until its end, and since when it has not.
+SILENT: dict[str, tuple[PlacedProcess, bool, float, bool]] = {
+    "killed with its host": (ELSEWHERE, True, 130.0, True),
+    "at work on another host": (ELSEWHERE, True, 60.0, False),
+    "between two steps, on another host": (ELSEWHERE, False, 130.0, False),
+    "whose steps are pods": (UNKNOWN_PROCESS, False, 130.0, False),
+    "at work here, on a machine that slept": (PlacedProcess.this(), True, 8 * 3600.0, False),
+}
+
+
+@pytest.mark.parametrize("case", SILENT)
+def test_a_run_of_another_host_is_ended_when_its_one_process_shows_it_no_longer(
+    instance: dg.DagsterInstance, lake: Made, case: str
+) -> None:
+    process, shows_it_whole, seconds, ended = SILENT[case]
+    run_id, place = begun(instance, lake[0], process), lake[0].place
+    beat = place.local(f"{markers_of(instance, lake[0]).folder}/{run_id}{BEAT}")
+    beat.unlink()  # the thread of the process that made it shows what is gone
+    beat.write_bytes(b"of another kernel" * shows_it_whole)
+    now = place_time(place)
+    os.utime(beat, (now - seconds, now - seconds))
+    told = [f"run {run_id} ended: its process shows no sign of life"] * ended
+    assert end_dead_runs(instance, lake[0]) == told
+    assert status(instance, run_id) is (FAILURE if ended else STARTED)
+    busy = runs.busy_days(instance, str(lake[0].root), lake[1].contracts)
+    assert bool(busy) is not ended, "its days are asked for again"
 
 
 def test_a_run_that_ends_well_at_the_moment_of_the_look_keeps_its_ending(
