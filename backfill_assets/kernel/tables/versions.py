@@ -128,19 +128,22 @@ class KeptEntries:
         """The number of entries that were written by an instant (aware).
 
         The search begins where the listing's times point to, so that it mostly reads two entries.
-        Of a copied lake, whose times mislead, it reads some more, and never more than three times
+        Of a copied lake, whose times mislead, it reads some more, and never more than four times
         as many as halving does.
         """
-        low, high, turn = 0, len(self.numbers), 0
+        low, high = 0, len(self.numbers)
         probe = bisect_right(self._changed_at, instant.timestamp())
+        # Where all times come after the instant, an entry that was written by then was copied: the
+        # entries beside it say nothing.
+        turn = 1 if high and not probe and self.entry(0).at <= instant else 0
         while low < high:
             probe = min(max(probe, low), high - 1)
             is_by_then = self.entry(probe).at <= instant
             low, high = (probe + 1, high) if is_by_then else (low, probe)
-            if turn % 3 == 0:  # the neighbour, which ends the search where the guess was good
+            if turn % 2 == 0:  # the neighbour, which ends the search where the guess was good
                 probe = low if is_by_then else high - 1
             else:
-                probe = self._guess(instant, low, high) if turn % 3 == 1 else (low + high) // 2
+                probe = self._guess(instant, low, high) if turn % 4 == 1 else (low + high) // 2
             turn += 1
         return low
 

@@ -340,9 +340,10 @@ class LongHistory(Folder):
     """Ten thousand entries, one a minute, as the port gives them; which of them were read."""
 
     asked: list[int] = field(default_factory=list, compare=False)
+    copied_at: float = 0.0
 
     def tokens(self, folder: str = "", after: str = "") -> dict[str, Token]:
-        times = {n: 60.0 * n + (0, 0.03)[n % 2] for n in range(10_000)}
+        times = {n: max(self.copied_at, 60.0 * n + (0, 0.03)[n % 2]) for n in range(10_000)}
         return {entry_name(n): Token((n,), 1, at) for n, at in times.items()}
 
     def read(self, name: str) -> bytes:
@@ -358,6 +359,16 @@ def test_of_ten_thousand_entries_an_instant_reads_three_at_most(number: int) -> 
     place = LongHistory("/nowhere")
     assert KeptEntries(place).count_by(EPOCH + timedelta(minutes=number)) == number + 1
     assert len(place.asked) <= 3
+
+
+@pytest.mark.parametrize("number", [0, 1, 4_999, 5_000, 7_777, 9_998])
+def test_of_ten_thousand_entries_of_a_copied_lake_an_instant_reads_four_at_most(
+    number: int,
+) -> None:
+    """With the listing of their names, eleven requests to a store, that is 15."""
+    place = LongHistory("/nowhere", copied_at=1e9)
+    assert KeptEntries(place).count_by(EPOCH + timedelta(minutes=number)) == number + 1
+    assert len(place.asked) <= 4
 
 
 def test_a_lake_version_that_was_thinned_out_is_named_with_those_beside_it(made: Planned) -> None:
