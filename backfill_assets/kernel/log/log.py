@@ -298,6 +298,26 @@ def find_write(table: Place, write_id: str, after: int = -1) -> int | None:
     return None
 
 
+class CommittedWrites:
+    """Which commits of a log are of which writes, for who asks for several: it reads a commit once,
+    and before each answer those that came since."""
+
+    def __init__(self, table: Place) -> None:
+        self._table, self._last = table, -1
+        self._version_of = dict[str, int]()
+
+    def version_of(self, write_id: str) -> int | None:
+        """As `find_write`; raises as `read_commits` does."""
+        following = read_commits(self._table)
+        if self._last >= 0:
+            following = _commits_after(self._table, self._last)
+        for commit in following:
+            self._last = commit.version
+            if commit.receipt is not None:
+                self._version_of.setdefault(commit.receipt.write_id, commit.version)
+        return self._version_of.get(write_id)
+
+
 def _commits_after(table: Place, after: int) -> Iterator[Commit]:
     """Commits after an existing version, without listing the log."""
     with suppress(Gone):

@@ -17,7 +17,12 @@ from pathlib import Path
 from urllib.parse import unquote
 
 from backfill_assets.kernel.core.contracts import Contract
-from backfill_assets.kernel.log.log import FILE_DIGEST_CHARS, commit_name, file_changes, find_write
+from backfill_assets.kernel.log.log import (
+    FILE_DIGEST_CHARS,
+    CommittedWrites,
+    commit_name,
+    file_changes,
+)
 from backfill_assets.kernel.place.port import (
     Gone,
     Place,
@@ -260,12 +265,13 @@ def sweep_writes(lake: LakeFolder, table: str, own: str = "") -> int:
     the lake's.
     """
     swept, place = 0, lake.table_place(table)
+    committed = CommittedWrites(place)
     lake.place.refuse_link(marker_folder(table))
     if {*lake.place.names(marker_folder(table))} <= {own}:
         return 0
     for write_id in _abandoned_writes(lake.place, table):
         folder = f"{WRITES}/{write_id}"
-        version = find_write(place, write_id)
+        version = committed.version_of(write_id)
         place.refuse_link(folder)
         changes = file_changes(place, version) if version is not None else ()
         _delete_unpublished(place, folder, {c.path for c in changes if c.is_added})

@@ -2,7 +2,10 @@
 that are not ours. Not here: what Spark writes into a log (`end_to_end`)."""
 
 import json
+from collections import Counter
+from dataclasses import dataclass, field
 from datetime import UTC, date, datetime
+from io import BufferedReader
 from pathlib import Path
 from typing import Any
 
@@ -12,9 +15,16 @@ from hypothesis import strategies as st
 
 from backfill_assets.kernel.core.errors import BackfillError
 from backfill_assets.kernel.core.receipts import DayEntry
-from backfill_assets.kernel.log.log import HINT, MAGIC, torn_checkpoints
+from backfill_assets.kernel.log.log import (
+    HINT,
+    MAGIC,
+    CommittedWrites,
+    commit_name,
+    torn_checkpoints,
+)
 from backfill_assets.kernel.log.log_state import LOGS
-from backfill_assets_tests.builders import add, commit_days, day, make_commit
+from backfill_assets.kernel.place.folder import Folder
+from backfill_assets_tests.builders import add, commit_days, day, make_commit, receipt
 from backfill_assets_tests.logs import commits, place_of, read_commit, versions
 
 COLUMN = "event_date"
@@ -43,6 +53,32 @@ def test_a_gap_is_refused_by_the_number_that_is_missing(table: Path, after: int)
         make_commit(table, version)
     with pytest.raises(BackfillError, match="the table staging: its log lacks version 2"):
         list(commits(table, after=after))
+
+
+@dataclass(frozen=True)
+class AskedFolder(Folder):
+    """A folder that notes which files are opened."""
+
+    opened: list[str] = field(default_factory=list, compare=False)
+
+    def open(self, name: str, *, at_end: bool = False, at_hand: bool = False) -> BufferedReader:
+        self.opened.append(name)
+        return super().open(name, at_end=at_end, at_hand=at_hand)
+
+
+def test_who_asks_for_many_writes_reads_a_commit_once_and_finds_one_that_came_meanwhile(
+    table: Path,
+) -> None:
+    for version in range(10):
+        make_commit(table, version, receipt(write_id=f"write-{version}"))
+    place = AskedFolder(str(table))
+    committed = CommittedWrites(place)
+    assert [committed.version_of(f"write-{n}") for n in (3, 9, 0, 10)] == [3, 9, 0, None]
+    make_commit(table, 10, receipt(write_id="write-10"))
+    assert committed.version_of("write-10") == 10
+    read = Counter(place.opened)
+    # The newest is read before all others, to see whether it is torn.
+    assert [read[commit_name(version)] for version in range(9)] == [1] * 9
 
 
 TORN = {
