@@ -219,6 +219,13 @@ class LogCache:
             return newest
         return open_delta(table, version)
 
+    def opened_once(self, table: Place, version: int) -> "DeltaTable":
+        """As `opened`, for who looks at many tables once: those of folders are not kept by it, each
+        a MiB of 3,650 files. Opening one of a store costs requests."""
+        if table.is_store or (table, "opened") in self._kept:
+            return self.opened(table, version)
+        return open_delta(table, version)
+
     def opened_to_write(self, table: Place) -> "DeltaTable":
         """The newest version of a table for one commit, which changes the object: nobody else gets
         it."""

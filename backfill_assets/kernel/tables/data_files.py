@@ -159,7 +159,8 @@ def refuse_altered_version(
     with suppress(DeltaError):
         seen = version or LOGS.head(place)
         if exists_at(seen):
-            refuse_altered_files(place, files_of_version(lake, contract, seen))
+            opened = LOGS.opened_once(place, seen)
+            refuse_altered_files(place, live_files(opened, contract.partition_column))
 
 
 def column_type_names(lake: LakeFolder, table: str, day_column: str = "") -> dict[str, str]:
