@@ -70,8 +70,10 @@ class Objects:
                 "Nothing was read or written",
                 "Start it anew (`multiprocessing`: by `spawn` or `forkserver`)",
             )
-        environment = [item for item in os.environ.items() if item[0].startswith(OF_ENVIRONMENT)]
-        return _opened_store(self.bucket, self.retries, tuple(sorted(environment)))
+        # By their names alone, as this is asked before each request, and values cost the most.
+        names = sorted(name for name in os.environ if name.startswith(OF_ENVIRONMENT))
+        environment = tuple((name, os.environ.get(name, "")) for name in names)
+        return _opened_store(self.bucket, self.retries, environment)
 
     def _answer(self, key: str, request: "Callable[[ObjectStore], T]") -> T:
         """What a request about a key gives. Where the store denies it, a new client repeats it
