@@ -106,10 +106,14 @@ def may_lie_between(states: States, name: str, day: date) -> bool:
 
 
 def requests_with_downstream(
-    states: States, requests: Sequence[Work], found: Needs, busy: Mapping[str, Set[date]]
+    states: States,
+    requests: Sequence[Work],
+    found: Needs,
+    busy: Mapping[str, Set[date]],
+    chosen: Collection[str] | None = None,
 ) -> list[Work]:
-    """Add downstream tables to the run of the first request, and leave out the requests that this
-    run covers.
+    """Add downstream tables (of the `chosen` ones; None: of all) to the run of the first request,
+    and leave out the requests that this run covers.
 
     Tables are added upstream first while every day in the joint range is up to date or rebuilt by
     that run, in each table, and its inputs exist or are rebuilt by it. A request that was tried
@@ -120,6 +124,8 @@ def requests_with_downstream(
         return list(requests)
     first = requests[0]
     reached = _days_downstream(states, first, found)
+    if chosen is not None:
+        reached = {name: days for name, days in reached.items() if name in chosen}
     while reached:
         days = first.needed_days.union(*reached.values())
         covered = DayRange(min(days), max(days) + ONE_DAY)

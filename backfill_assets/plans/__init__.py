@@ -37,5 +37,6 @@ ROOM = Room(
         "held_back": "plans.files:holding_plans",
         "make_plan": "plans.plan:plan_days",
         "plan_changes": "plans.progress:plan_changes",
+        "price_days": "plans.plan:price_days",
     },
 )

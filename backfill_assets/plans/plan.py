@@ -171,6 +171,11 @@ def timed_writes(lake: Lake, table: str) -> list[Receipt]:
     return found
 
 
+def price_days(lake: Lake, table: str, days: int) -> Price:
+    """The price of so many days of a table by its newest writes, as `price_of` gives it."""
+    return price_of(timed_writes(lake, table), days)
+
+
 def price_of(past: Sequence[Receipt], days: int) -> Price:
     """The price of so many days of a table at the averages of these writes, without the wait for an
     engine; without a write it is a guess."""

@@ -43,4 +43,5 @@ ROOM = Room(
         "runs": "reports.system_tables:RUNS",
     },
     checks=("reports.system_tables:checked_gates",),
+    offers={"brief_reason": "reports.show:brief_reason"},
 )

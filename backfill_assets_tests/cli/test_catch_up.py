@@ -9,10 +9,11 @@ from pathlib import Path
 import click
 import pytest
 
-from backfill_assets.cli.catch_up import CatchUpResult, rebuild_until_settled, report_catch_up
+from backfill_assets.cli.catch_up import rebuild_until_settled, report_catch_up
 from backfill_assets.cli.common import JSON_KEY, Overrides
 from backfill_assets.cli.landing_command import finding_lines
 from backfill_assets.cli.progress import RunOutcome, TableOutcome
+from backfill_assets.dagster.catching_up import CatchUpResult
 from backfill_assets.intake.landed_changes import ScanReport
 from backfill_assets.kernel.core.days import ONE_DAY, DayRange
 from backfill_assets.kernel.core.plans import Work
@@ -51,7 +52,7 @@ def stale(lake: Made, *numbers: int) -> None:
     )
 
 
-def caught_up(lake: Made, run: Run) -> CatchUpResult:
+def caught_up(lake: Made, run: Run) -> CatchUpResult[RunOutcome]:
     """A catch-up whose runs end as `run` says."""
 
     def work(_known: KnownStates, asked: Work) -> RunOutcome:
@@ -188,7 +189,7 @@ def test_days_that_a_plan_nobody_runs_keeps_are_told_with_exit_code_1(
 def test_the_exit_code_tells_plans_that_only_wait_from_days_that_are_left(
     waits: bool, left: dict[str, list[str]], code: int
 ) -> None:
-    kept = CatchUpResult(held_back=("the plan waits",), waits=waits, left=left)
+    kept = CatchUpResult[RunOutcome](held_back=("the plan waits",), waits=waits, left=left)
     with (
         click.Context(click.Command("catch-up")),
         pytest.raises(click.exceptions.Exit) as ended,

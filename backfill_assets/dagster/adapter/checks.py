@@ -6,7 +6,7 @@ stale days (`ticks`).
 """
 
 from collections import Counter
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
 import dagster as dg
@@ -15,7 +15,7 @@ from backfill_assets.dagster.adapter.backfill_requests import GivenUp, days_give
 from backfill_assets.dagster.adapter.context import PLAIN, Naming, Opened
 from backfill_assets.dagster.adapter.dagster_private import newest_target
 from backfill_assets.dagster.adapter.io_manager import as_failures
-from backfill_assets.dagster.adapter.runs import LAKE_TAG, days_of_run
+from backfill_assets.dagster.adapter.runs import CATCH_UP, LAKE_TAG, days_of_run
 from backfill_assets.dagster.adapter.verdicts import Verdicts
 from backfill_assets.kernel.core.contracts import Contract
 from backfill_assets.kernel.core.days import ranges_text
@@ -23,10 +23,11 @@ from backfill_assets.kernel.core.states import State, States
 from backfill_assets.kernel.tables.home import Lake
 from backfill_assets.kernel.write.gates import gates_of
 from backfill_assets.kernel.write.known import KnownStates
+from backfill_assets.reading.stale_since import stale_since
 
-NO_STALE_DAYS = "no_stale_days"
+NO_STALE_DAYS, STALE_DAYS = "no_stale_days", "stale days"
 SAMPLE_RANGES = 10
-WHICH, GIVEN_UP = "which", "given up"
+WHICH, GIVEN_UP, SINCE = "which", "given up", "stale since"
 WHEN = (
     "Fails while any day of the table stands refused or warned of; `days` in an evaluation names "
     "them."
@@ -114,8 +115,12 @@ def no_stale_days(opened: Opened, contract: Contract) -> dg.AssetChecksDefinitio
             contract.name, ""
         )
         passed, facts = judge_stale_days(states, contract.name, given_up)
+        facts |= _since_when(opened.lake, states, contract.name, passed)
         return dg.AssetCheckResult(
-            passed=passed, severity=dg.AssetCheckSeverity.WARN, metadata=facts
+            passed=passed,
+            severity=dg.AssetCheckSeverity.WARN,
+            metadata=facts,
+            description=_stale_sentence(facts, opened.naming),
         )
 
     return standing_check(opened, contract.name, NO_STALE_DAYS, description, judge)
@@ -126,7 +131,7 @@ def judge_stale_days(states: States, table: str, given_up: str = "") -> tuple[bo
     `given_up` is a text about days that no sensor requests any more."""
     counted = {d: states.of(table, d) for d in states.view.table(table).latest}
     stale = sorted(d for d, s in counted.items() if s is State.STALE)
-    facts: dict[str, Any] = {"stale days": len(stale)}
+    facts: dict[str, Any] = {STALE_DAYS: len(stale)}
     if stale:
         rebuild = f"backfill-assets backfill --from {stale[0]} --to {stale[-1]}"
         facts[WHICH] = f"{ranges_text(stale, SAMPLE_RANGES)}. Rebuild: {rebuild}"
@@ -137,8 +142,24 @@ def judge_stale_days(states: States, table: str, given_up: str = "") -> tuple[bo
     return not stale and not given_up, facts
 
 
+def _since_when(lake: Lake, states: States, table: str, passed: bool) -> dict[str, str]:
+    """The metadata that says since when days of the table are stale, where commits say it."""
+    found = None if passed else stale_since(lake, states, table)
+    return {} if found is None else {SINCE: f"{found:%Y-%m-%d %H:%M} UTC"}
+
+
+def _stale_sentence(facts: Mapping[str, Any], naming: Naming) -> str:
+    """How many days are stale, since when, and which job makes them; empty where none is."""
+    days = facts[STALE_DAYS]
+    since = f" since {facts[SINCE]}" if SINCE in facts else ""
+    return (
+        f"{days} stale day(s){since}: the job `{naming.name(CATCH_UP)}` makes them" if days else ""
+    )
+
+
 def changed_stale_checks(
     instance: dg.DagsterInstance,
+    lake: Lake,
     states: States,
     tables: Sequence[str],
     given_up: GivenUp,
@@ -153,21 +174,29 @@ def changed_stale_checks(
         if not states.view.table(table).latest and not given_up.get(table):
             continue
         passed, facts = judge_stale_days(states, table, given_up.get(table, ""))
-        key = naming.key(table)
-        evaluation = dg.AssetCheckEvaluation(
-            asset_key=key,
-            check_name=NO_STALE_DAYS,
-            passed=passed,
-            metadata=facts,
-            severity=dg.AssetCheckSeverity.WARN,
-            target_materialization_data=newest_target(instance, key),
-        )
+        evaluation = _stale_evaluation(instance, naming, table, passed, facts)
         record = instance.get_latest_asset_check_evaluation_record(evaluation.asset_check_key)
         # None also where a run has planned the check since and not evaluated it.
         before: object = record.evaluation if record is not None else None
         shown = _shown_result(before) if isinstance(before, dg.AssetCheckEvaluation) else None
         if shown != _shown_result(evaluation):
-            yield evaluation
+            facts |= _since_when(lake, states, table, passed)  # reads logs: of changed ones only
+            yield _stale_evaluation(instance, naming, table, passed, facts)
+
+
+def _stale_evaluation(
+    instance: dg.DagsterInstance, naming: Naming, table: str, passed: bool, facts: Mapping[str, Any]
+) -> dg.AssetCheckEvaluation:
+    """An evaluation of `no_stale_days` as of the newest materialization."""
+    return dg.AssetCheckEvaluation(
+        asset_key=naming.key(table),
+        check_name=NO_STALE_DAYS,
+        passed=passed,
+        metadata=facts,
+        severity=dg.AssetCheckSeverity.WARN,
+        target_materialization_data=newest_target(instance, naming.key(table)),
+        description=_stale_sentence(facts, naming),
+    )
 
 
 def _shown_result(evaluation: dg.AssetCheckEvaluation) -> tuple[object, ...]:
@@ -187,5 +216,5 @@ def report_stale_checks(
     """Record results of `no_stale_days` in Dagster that have changed."""
     given_up = days_given_up(instance, lake, states, naming)
     tables = [name for name, contract in states.contracts.items() if not contract.is_given]
-    for verdict in changed_stale_checks(instance, states, tables, given_up, naming):
+    for verdict in changed_stale_checks(instance, lake, states, tables, given_up, naming):
         instance.report_runless_asset_event(verdict)

@@ -184,18 +184,22 @@ class LakeContext:
         """The names of the lake's definitions."""
         return self.appearance.naming
 
+    def pipeline(self, lake: Lake) -> Pipeline:
+        """The tables that the lake's settings choose, as a pipeline. Raises SettingsError."""
+        return pipeline_of(lake, self.tables_of(lake.settings))
+
     def open(self) -> tuple[Lake, Pipeline]:
         """Open the lake with today's settings, in a run of a job of its own. Raises
         SettingsError."""
         lake = open_lake(self.root)
-        return lake, pipeline_of(lake, self.tables_of(lake.settings))
+        return lake, self.pipeline(lake)
 
     def look(self) -> tuple[Lake, Pipeline]:
         """Open the lake with today's settings, in a process that serves a whole project: where the
         lake is a guest among other definitions, the process keeps its umask. Raises
         SettingsError."""
         lake = read_lake(self.root) if self.appearance.is_guest else open_lake(self.root)
-        return lake, pipeline_of(lake, self.tables_of(lake.settings))
+        return lake, self.pipeline(lake)
 
     def known(self) -> KnownStates:
         """The lake of `look`, whose states the caller reads: while no log, setting or code moves,
@@ -212,8 +216,7 @@ class LakeContext:
         """The lake for definitions that are loaded now: neither the process nor a folder is
         changed, `look` and the steps see to that. Raises SettingsError."""
         lake = read_lake(self.root)
-        pipeline = pipeline_of(lake, self.tables_of(lake.settings))
-        return Opened(lake, pipeline, by=by, appearance=self.appearance)
+        return Opened(lake, self.pipeline(lake), by=by, appearance=self.appearance)
 
     @property
     def missing(self) -> SettingsError | None:

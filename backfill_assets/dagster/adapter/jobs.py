@@ -6,6 +6,7 @@ adds one), and the job `rebuild` (`assemble`).
 """
 
 from collections.abc import Iterable, Mapping
+from typing import Any
 
 import dagster as dg
 
@@ -18,17 +19,18 @@ def one_op_job(
     lake_context: LakeContext,
     name: str,
     op: dg.OpDefinition,
-    config: dg.Config | None,
+    config: "dg.Config | dg.PartitionedConfig[Any] | None",
     description: str,
     tags: Mapping[str, str] | None = None,
 ) -> dg.JobDefinition:
-    """The job of one op, with its launchpad filled in where it has one, and further `tags`."""
+    """The job of one op, with further `tags`. Its launchpad is filled in with `config`: one that is
+    partitioned is asked anew, in the code location, whenever a partition is chosen."""
     named = lake_context.naming.name(name)
     return dg.GraphDefinition(name=named, node_defs=[op]).to_job(
         name=named,
         executor_def=dg.in_process_executor,
         tags={LAKE_TAG: address_of(lake_context.root), **(tags or {})},
-        config=dg.RunConfig(ops={op.name: config}) if config else None,
+        config=dg.RunConfig(ops={op.name: config}) if isinstance(config, dg.Config) else config,
         description=description,
     )
 

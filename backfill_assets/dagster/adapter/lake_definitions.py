@@ -13,6 +13,7 @@ from dagster_pyspark import PySparkResource
 from pydantic import Field
 
 from backfill_assets.dagster.adapter.alerts import alert_sensors
+from backfill_assets.dagster.adapter.catch_up_job import catch_up_job
 from backfill_assets.dagster.adapter.checks import day_checks, no_stale_days
 from backfill_assets.dagster.adapter.context import LakeContext, Opened, ShownLake
 from backfill_assets.dagster.adapter.sensors import lake_schedules, lake_sensors, scan_job
@@ -21,7 +22,6 @@ from backfill_assets.kernel.core.clock import utc_today
 from backfill_assets.kernel.core.rooms import installed_rooms, offered_function, resolve_reference
 from backfill_assets.kernel.tables.home import Lake, open_lake
 from backfill_assets.kernel.tables.settings import lake_model
-from backfill_assets.pipeline.lake_pipeline import pipeline_of
 
 PYSPARK = "pyspark"  # the name that Dagster's own examples ask for
 
@@ -42,7 +42,7 @@ def _own_definitions(shown: ShownLake, rebuild: Any) -> dg.Definitions:
             *(day_checks(opened, table.contract) for table in tables),
             *(no_stale_days(opened, table.contract) for table in tables),
         ],
-        jobs=[scanning],
+        jobs=[scanning, catch_up_job(shown)],
         sensors=[
             *lake_sensors(lake_context, [rebuild, scanning]),
             *alert_sensors(opened.lake.root, lake_context.appearance),
@@ -86,8 +86,9 @@ def shown_sample(lake_context: LakeContext) -> Opened:
         else samples.sample_settings(samples.days_until(today))
     )
     lake = Lake(lake_context.root, settings)
-    pipeline = pipeline_of(lake, lake_context.tables_of(lake.settings))
-    return Opened(lake, pipeline, lake_context.missing, appearance=lake_context.appearance)
+    return Opened(
+        lake, lake_context.pipeline(lake), lake_context.missing, appearance=lake_context.appearance
+    )
 
 
 def sample_module() -> Any:

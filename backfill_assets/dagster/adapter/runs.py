@@ -32,6 +32,7 @@ from backfill_assets.kernel.tables.folder import RECONCILED
 from backfill_assets.kernel.tables.home import Lake
 
 REBUILD = "rebuild"
+CATCH_UP = "catch_up"
 REASON_TAG, NOTE_TAG, BY_TAG = (
     "backfill_assets/reason",
     "backfill_assets/note",

@@ -28,14 +28,16 @@ from backfill_assets.dagster.adapter.ticks import (
     late_data_tick,
 )
 from backfill_assets.engines.lake_session import LakeSession, explaining_losses
-from backfill_assets.intake.scan import scan_all
+from backfill_assets.intake.scan import scan_all, scan_each
 from backfill_assets.kernel.core.addresses import TICK_SECONDS, bucket_address
 from backfill_assets.kernel.core.clock import utc_now
 from backfill_assets.kernel.core.days import ONE_DAY, DayRange, contiguous_ranges
-from backfill_assets.kernel.core.errors import raise_first_error
+from backfill_assets.kernel.core.errors import BackfillError, raise_first_error
 from backfill_assets.kernel.core.states import State, States
+from backfill_assets.kernel.tables.home import Lake
 from backfill_assets.kernel.tables.table_places import base_lake_folder
 from backfill_assets.kernel.tables.view import read_view
+from backfill_assets.kernel.write.model import Pipeline
 from backfill_assets.reading.attention import keep_alarms
 from backfill_assets.reading.claims import days_of_active_plans
 from backfill_assets.reading.readable import observe_others
@@ -73,6 +75,21 @@ def scan_job(lake_context: LakeContext) -> dg.JobDefinition:
         )
 
     return one_op_job(lake_context, SCAN, take_stock, None, "Take stock of the landing folder.")
+
+
+def scan_each_source(
+    lake: Lake, pipeline: Pipeline, log: Callable[[str], None]
+) -> tuple[frozenset[date], list[BackfillError]]:
+    """Scan each source and look at the tables of others; the arrival days whose files are altered
+    or missing, and the errors of those that cannot be scanned. Shows what changed. Raises as
+    `scan_each`."""
+    observed, unread = observe_others(lake, pipeline.contracts)
+    with explaining_losses():
+        report, failed = scan_each(LakeSession(lake))
+    for found in observed:
+        log(str(found))
+    log(f"{len(report.new)} new landed files, {len(report.waiting)} still being written")
+    return report.blocked, [*failed, *unread]
 
 
 def lake_sensors(lake_context: LakeContext, jobs: Sequence[Any]) -> list[dg.SensorDefinition]:

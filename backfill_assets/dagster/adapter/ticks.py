@@ -120,7 +120,7 @@ def decide_late_data(state: TickState) -> Tick:
     # Only tables that this package computes have the check.
     tables = [name for name, contract in state.states.contracts.items() if not contract.is_given]
     tick.verdicts += changed_stale_checks(
-        state.instance, state.states, tables, given_up, state.naming
+        state.instance, state.lake, state.states, tables, given_up, state.naming
     )
     return tick
 
@@ -213,6 +213,21 @@ def decide_landing(
     loads = [dagster_request(request, LANDING, state.lake, state.naming) for request in requests]
     tick.request(state, LANDING, loads if has_first_attempt else [*scans, *loads])
     return tick
+
+
+def unscanned_lines(lake: Lake) -> list[str]:
+    """A line per source with new landed files, which nobody has scanned, and one per source that
+    cannot be listed: which days they touch is not known yet."""
+    comparisons, failed = compare_each_source(LakeSession(lake))
+    lines = [str(error) for error in failed]
+    for source, comparison in comparisons.items():
+        if comparison.fresh:
+            suffix = f" of {source}" if source else ""
+            lines.append(
+                f"{len(comparison.fresh)} new landed file(s){suffix}, not scanned yet: a scan "
+                "comes first, and says which days they touch"
+            )
+    return lines
 
 
 def _files_to_scan(tick: Tick, state: TickState, comparison: Comparison) -> list[list[object]]:

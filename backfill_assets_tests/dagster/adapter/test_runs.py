@@ -164,6 +164,8 @@ def test_the_standing_fact_tells_stale_days_and_the_command_that_rebuilds_them(
     passed, said = ran.checked("echo")["no_stale_days"]
     assert not passed
     assert said["stale days"] == 1
+    loaded = next(ran.lake.store.newest_commits("raw"))
+    assert said["stale since"] == f"{loaded.at:%Y-%m-%d %H:%M} UTC"
     assert (
         said["which"]
         == "2024-03-02. Rebuild: backfill-assets backfill --from 2024-03-02 --to 2024-03-02"
