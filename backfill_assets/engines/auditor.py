@@ -16,6 +16,7 @@ from backfill_assets.engines.engine_paths import engine_path
 from backfill_assets.engines.engine_sql import EngineRows
 from backfill_assets.engines.engine_sql import Found as Answered
 from backfill_assets.engines.frame_files import stage_added_rows
+from backfill_assets.engines.machine_audit import MachinesAuditor, total_bytes
 from backfill_assets.engines.rules_alike import is_judged_alike
 from backfill_assets.engines.settings import audit_of
 from backfill_assets.engines.table_frames import GLOB_SIGNS, PlainFiles, read_plain
@@ -63,26 +64,38 @@ ESTIMATE_QUERY = (
 
 
 def chosen_auditor(
-    lake_session: Session, contract: Contract, files: Sequence[StagedFile]
+    lake_session: Session,
+    contract: Contract,
+    files: Sequence[StagedFile],
+    *,
+    is_duckdbs: bool = False,
 ) -> Auditor:
     """The auditor of files of a table, as `[audit]` says. By `auto` the engine counts where it
     computes on other machines and the files are large (in a bucket: a `BUCKET_READ_COST`th of
-    that): on this one it takes as much CPU as DuckDB, and Spark five times as much.
+    that): on this one it takes as much CPU as DuckDB, and Spark five times as much. What only
+    DuckDB answers alike (`is_duckdbs`: the caller's own queries), it answers on the engine's
+    machines where these reach the bucket.
 
-    Raises SettingsError for `engine = "engine"` where only DuckDB can judge the table.
+    Raises SettingsError for `engine = "engine"` where only DuckDB can judge the table, and this
+    process would have to.
     """
     lake = lake_session.lake
-    if audit_of(lake.settings).engine == "engine" and (
-        why_not := _obstacle_to_engine(contract, lake.table_place(contract.name).uri())
-    ):
+    place = lake.table_place(contract.name).uri()
+    why_not = _obstacle_to_engine(contract, place)
+    if _is_asked(lake_session, files):
+        if not (why_not or is_duckdbs):
+            return EngineAuditor(lake_session)
+        if not lake_session.computes_here and lake_session.is_at_bucket():
+            is_readable = not _layout_obstacle(contract, place)
+            rows = EngineAuditor(lake_session) if is_readable else DuckDBAuditor(lake)
+            return MachinesAuditor(lake_session, rows)
+    if why_not and not is_duckdbs and audit_of(lake.settings).engine == "engine":
         raise SettingsError(
             '[audit] engine = "engine"',
             f"the table {contract.name} can be audited by DuckDB only: {why_not}",
             "Nothing was written",
             'Set engine = "auto", by which DuckDB audits this table and the engine others',
         )
-    if is_audited_by_engine(lake_session, contract, files):
-        return EngineAuditor(lake_session)
     return DuckDBAuditor(lake)
 
 
@@ -137,37 +150,49 @@ def is_audited_by_engine(
 ) -> bool:
     """Whether the engine, not DuckDB, counts the rows of these files of one table: the choice of
     `chosen_auditor`."""
+    is_asked = _is_asked(lake_session, files)
+    return is_asked and not _obstacle_to_engine(contract, files[0].table.uri())
+
+
+def _is_asked(lake_session: Session, files: Sequence[StagedFile]) -> bool:
+    """Whether the engine is to count the rows of these files, if it can."""
     wanted = audit_of(lake_session.lake.settings).engine
-    if not files or wanted == "duckdb" or _obstacle_to_engine(contract, files[0].table.uri()):
+    if not files or wanted == "duckdb":
         return False
-    return wanted == "engine" or _are_large(lake_session, files)
+    if wanted == "engine":
+        return True
+    return not lake_session.computes_here and is_for_engine(lake_session, total_bytes(files))
 
 
-def _are_large(lake_session: Session, files: Iterable[StagedFile]) -> bool:
-    """Whether files are so large that an engine of other machines counts them sooner than this
+def is_for_engine(lake_session: Session, size: int) -> bool:
+    """Whether files of so many bytes are read sooner by an engine of other machines than by this
     one."""
     if lake_session.computes_here:
         return False
-    size, least = (
-        sum(f.size for f in files),
-        audit_of(lake_session.lake.settings).engine_from_mib << 20,
-    )
+    least = audit_of(lake_session.lake.settings).engine_from_mib << 20
     return size >= least or (size >= least // BUCKET_READ_COST and lake_session.is_at_bucket())
 
 
 def _obstacle_to_engine(contract: Contract, place: str) -> str:
     """Why an engine may not give DuckDB's figures of the files of a table at a place; empty where
     it does."""
-    if contract.partition_column not in ("", contract.day_column):
-        return f"its files are laid out by {contract.partition_column}"
-    if any(sign in place for sign in GLOB_SIGNS):
-        return f"Spark takes {place} for a pattern"
+    if why_not := _layout_obstacle(contract, place):
+        return why_not
     unlike = [r for r in contract.rules if not is_judged_alike(contract, r)]
     return (
         f"engines may judge the rule {unlike[0].name} ({unlike[0].expression}) differently"
         if unlike
         else ""
     )
+
+
+def _layout_obstacle(contract: Contract, place: str) -> str:
+    """Why an engine may not find the rows of a table's files at a place as DuckDB does."""
+    if contract.partition_column not in ("", contract.day_column):
+        return f"its files are laid out by {contract.partition_column}"
+    if any(sign in place for sign in GLOB_SIGNS):
+        return f"Spark takes {place} for a pattern"
+    return ""
 
 
 def audit_by_engine(

@@ -6,13 +6,13 @@ Not here: how an engine is found or started (`engines.session`, `engines.server`
 
 import contextlib
 import sys
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import date
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Self
 
-from backfill_assets.engines.auditor import chosen_auditor
+from backfill_assets.engines.auditor import chosen_auditor, is_for_engine
 from backfill_assets.engines.confs import EngineSettings, size_confs
 from backfill_assets.engines.engine_paths import (
     reads_bucket_itself,
@@ -22,6 +22,7 @@ from backfill_assets.engines.engine_paths import (
 from backfill_assets.engines.foreign import is_ended_by_task, refuse_unfit, session_maker
 from backfill_assets.engines.frame_files import conformed_frame, stage_frame
 from backfill_assets.engines.loss import is_engine_loss
+from backfill_assets.engines.machines import answers_there
 from backfill_assets.engines.server import (
     begin_server,
     engine_name,
@@ -186,9 +187,20 @@ class LakeSession:
         """The same engine, reading rows in an order of their own."""
         return ReorderedSession(self.lake, self)
 
-    def auditor(self, contract: Contract, files: Sequence[StagedFile]) -> Auditor:
+    def auditor(
+        self, contract: Contract, files: Sequence[StagedFile], *, is_duckdbs: bool = False
+    ) -> Auditor:
         """Who counts these files of a table, as `[audit]` says (`auditor.chosen_auditor`)."""
-        return chosen_auditor(self, contract, files)
+        return chosen_auditor(self, contract, files, is_duckdbs=is_duckdbs)
+
+    def answers_there(
+        self, work: Callable[[Any, str], Any], items: Sequence[Any], what: str, size: int
+    ) -> list[Any] | None:
+        """The results of `work` on items, from tasks of an engine elsewhere (`machines`), or
+        None."""
+        if not is_for_engine(self, size) or not self.is_at_bucket():
+            return None
+        return answers_there(self.spark(), self.lake.place, work, items, what)
 
     def explaining_losses(self) -> contextlib.AbstractContextManager[None]:
         """Turn errors of a dead engine or a full disk within the block into one line."""

@@ -9,11 +9,13 @@ new; the files before stay as long as a rollback may need them. Several small fi
 Spark writes a day in several tasks, and where an upsert keeps rows.
 """
 
+import uuid
 from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import date, datetime
 from math import ceil
+from pathlib import Path
 
 from backfill_assets.kernel.core.clock import utc_now
 from backfill_assets.kernel.core.contracts import Contract
@@ -37,8 +39,15 @@ from backfill_assets.kernel.tables.embedded import duckdb_cursor, sql_literal
 from backfill_assets.kernel.tables.fingerprints import quoted_name
 from backfill_assets.kernel.tables.folder import TABLES, LakeFolder
 from backfill_assets.kernel.tables.home import Lake
-from backfill_assets.kernel.tables.staging import WRITES, Staged, fill_staging, marker_folder
+from backfill_assets.kernel.tables.staging import (
+    WRITES,
+    Staged,
+    StagedFile,
+    fill_staging,
+    marker_folder,
+)
 from backfill_assets.kernel.write.audit import audit_files
+from backfill_assets.kernel.write.session import Session
 from backfill_assets.reading.fitness import contract_of_file
 from backfill_assets.reading.kept_files import pinned_files
 from backfill_assets.upkeep.remembered import remember
@@ -286,17 +295,17 @@ def _is_uneven(sizes: Sequence[int], file_bytes: int) -> bool:
     return has_many or max(sizes) > TOO_LARGE * file_bytes
 
 
-def compact_files(lake: Lake, contract: Contract, file_bytes: int) -> Layout:
+def compact_files(session: Session, contract: Contract, file_bytes: int) -> Layout:
     """Write uneven files again in files of about so many bytes, some days per commit; gives the
-    days that changed.
+    days that changed. Large ones in a bucket are written by the machines of an engine elsewhere.
 
     Writers go on meanwhile: a day that was written since is left alone. Raises Altered for a file
     that is gone or altered, BackfillError where the new files do not hold the rows of the old ones;
     then these days are as they were.
     """
     compacted = dict[str, Sequence[LiveFile]]()
-    for batch in _commit_batches(uneven_files(lake, contract, file_bytes)):
-        compacted |= _rewrite_days(lake, contract, batch, file_bytes)
+    for batch in _commit_batches(uneven_files(session.lake, contract, file_bytes)):
+        compacted |= _rewrite_days(session, contract, batch, file_bytes)
     return compacted
 
 
@@ -313,15 +322,13 @@ def _commit_batches(uneven: Layout) -> Iterator[Layout]:
         yield batch
 
 
-def _rewrite_days(lake: Lake, contract: Contract, days: Layout, file_bytes: int) -> Layout:
+def _rewrite_days(session: Session, contract: Contract, days: Layout, file_bytes: int) -> Layout:
     """Rewrite the files of some days by one commit; gives the days that nobody wrote meanwhile."""
+    lake = session.lake
     table = lake.table_place(contract.name)
     refuse_altered_files(table, [f for group in days.values() for f in group])
     with fill_staging(lake, contract) as staged:
-        for day, group in days.items():
-            old = [str(table.local(f.path)) for f in group]
-            _write_again(lake, contract, staged, day, old, file_bytes)
-        staged.files = staged.found(contract.partition_column)
+        staged.files = _written_again(session, contract, staged, days, file_bytes)
         with lake.store.lock(contract.name):
             live = set(files_of_version(lake, contract))
             unchanged = {day: group for day, group in days.items() if live.issuperset(group)}
@@ -345,26 +352,74 @@ def _commit_rewritten(table: Place, contract: Contract, staged: Staged, days: La
     staged.keep({f.name for f in adds})
 
 
-def _write_again(
-    lake: Lake, contract: Contract, staged: Staged, value: str, old: Sequence[str], file_bytes: int
-) -> None:
+@dataclass(frozen=True)
+class Rewrite:
+    """Files of one partition, of which a process writes the rows again."""
+
+    lake: Lake
+    contract: Contract
+    table: Place
+    name: str  # of the write's folder in the table
+    value: str  # of the partition column; "": of a table without one
+    old: Sequence[LiveFile]
+    file_bytes: int
+
+
+def _written_again(
+    session: Session, contract: Contract, staged: Staged, days: Layout, file_bytes: int
+) -> tuple[StagedFile, ...]:
+    """The new files of these days, which hold the rows of the old ones."""
+    rewrites = [
+        Rewrite(session.lake, contract, staged.table, staged.name, value, group, file_bytes)
+        for value, group in days.items()
+    ]
+    size = sum(file.size for group in days.values() for file in group)
+    what = f"the compaction of {contract.name}"
+    found = session.answers_there(rewritten_there, rewrites, what, size)
+    if found is None:
+        return tuple(
+            StagedFile(staged.table, name, rewrite.value or None)
+            for rewrite in rewrites
+            for name in write_again(rewrite)
+        )
+    files = list[StagedFile]()
+    for rewrite, digests in zip(rewrites, found, strict=True):
+        for name, digest in digests.items():
+            files.append(StagedFile(staged.table, name, rewrite.value or None, digest))
+    return tuple(files)
+
+
+def rewritten_there(rewrite: Rewrite, folder: str) -> dict[str, str]:
+    """Work of a task on another machine: the names of the new files, which it sends, with their
+    digests."""
+    table = rewrite.table.keeping_copies(folder)
+    lake = replace(rewrite.lake, root=Path(folder))  # where DuckDB spills
+    new = write_again(replace(rewrite, lake=lake, table=table))
+    table.sync_new(new)
+    return {name: StagedFile(table, name, None).digest() for name in new}
+
+
+def write_again(rewrite: Rewrite) -> list[str]:
     """Write the rows of some files of one partition again, and compare them with the rows that
-    these hold."""
+    these hold; gives the names of the new files, which no other call gives."""
+    contract, table = rewrite.contract, rewrite.table
+    column, mark = contract.partition_column, uuid.uuid4().hex
+    old = [str(table.local(file.path)) for file in rewrite.old]
     written = contract_of_file(contract, old[0])
-    below = f"{contract.partition_column}={value}" if contract.partition_column else ""
-    folder = staged.table.prepared(f"{staged.name}/{below}".rstrip("/"))
-    names = ", ".join(
-        quoted_name(c) for c in written.column_names if c != contract.partition_column
-    )
+    below = f"{rewrite.name}/{column}={rewrite.value}" if column else rewrite.name
+    folder = table.prepared(below)
+    names = ", ".join(quoted_name(c) for c in written.column_names if c != column)
     rows = f"SELECT {names} FROM read_parquet([{', '.join(map(sql_literal, old))}], {UNITED})"
-    size = f"FILE_SIZE_BYTES {file_bytes}, ROW_GROUP_SIZE_BYTES {file_bytes}"
+    size = f"FILE_SIZE_BYTES {rewrite.file_bytes}, ROW_GROUP_SIZE_BYTES {rewrite.file_bytes}"
     options = (
-        f"FORMAT parquet, COMPRESSION zstd, {size}, FILENAME_PATTERN 'part-{{i}}', "
+        f"FORMAT parquet, COMPRESSION zstd, {size}, FILENAME_PATTERN 'part-{mark}-{{i}}', "
         "OVERWRITE_OR_IGNORE"
     )
-    with duckdb_cursor(lake) as engine:
+    with duckdb_cursor(rewrite.lake) as engine:
         engine.execute(f"COPY ({rows}) TO {sql_literal(str(folder))} ({options})")
-    refuse_other_rows(lake, contract, old, [f.path for f in staged.found("", below)])
+    new = sorted(folder.glob(f"part-{mark}-*.parquet"))
+    refuse_other_rows(rewrite.lake, contract, old, [str(path) for path in new])
+    return [f"{below}/{path.name}" for path in new]
 
 
 def refuse_other_rows(

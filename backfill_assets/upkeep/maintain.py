@@ -191,7 +191,10 @@ def _delete_copies(lake: Lake, act: bool) -> tuple[int, int]:
 
 def _compact_table(lake: Lake, contract: Contract, size: int) -> Layout:
     """The files of a table that were written again in better sizes."""
-    return rewrite_layout(lake, contract, lambda: compact_files(lake, contract, size)) or {}
+    return (
+        rewrite_layout(lake, contract, lambda: compact_files(LakeSession(lake), contract, size))
+        or {}
+    )
 
 
 def rewrite_layout(lake: Lake, contract: Contract, work: Callable[[], T]) -> T | None:

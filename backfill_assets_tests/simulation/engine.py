@@ -121,7 +121,9 @@ class Session:
         self.computes()
         return stage_by_hand(self.lake, contract, frame.rows)
 
-    def auditor(self, contract: Contract, files: object) -> DuckDBAuditor:
+    def auditor(
+        self, contract: Contract, files: object, *, is_duckdbs: bool = False
+    ) -> DuckDBAuditor:
         """DuckDB, in this process."""
         return DuckDBAuditor(self.lake)
 

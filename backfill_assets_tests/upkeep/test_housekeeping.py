@@ -15,6 +15,7 @@ from deltalake import DeltaTable
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from backfill_assets.engines.lake_session import LakeSession
 from backfill_assets.intake.landed_days import append_events, names_days
 from backfill_assets.intake.ledger import FILES, read_files
 from backfill_assets.kernel.core.errors import Altered
@@ -191,7 +192,7 @@ def test_a_day_is_put_back_across_it_and_a_held_or_foreign_one_is_left_alone(
     in_parts: Lake,
 ) -> None:
     publish_in_parts(in_parts, 0, 1)  # version 4
-    compact_files(in_parts, STAGING, WHOLE)
+    compact_files(LakeSession(in_parts), STAGING, WHOLE)
     seen = {day(0): in_parts.store.view("staging", "event_date").latest[day(0)].version}
     restore_partitions(in_parts, RestoreRequest(STAGING, {day(0): 3}, seen), Provenance("rollback"))
     assert files_by_day(in_parts) == [3, 1, 1], "as it was written"
@@ -206,12 +207,12 @@ def test_a_large_file_is_split_and_the_parts_are_not_made_one_again(tmp_path: Pa
     publish_by_hand(in_parts, STAGING, rows(0, [random.getrandbits(62) for _ in range(300_000)]))
     held = audit_table(in_parts, STAGING)
     assert files_by_day(in_parts) == [1, 0, 0]
-    assert [*compact_files(in_parts, STAGING, MIB)] == [str(day(0))]
+    assert [*compact_files(LakeSession(in_parts), STAGING, MIB)] == [str(day(0))]
     parts = files_by_day(in_parts)[0]
     assert parts > 1
     assert audit_table(in_parts, STAGING) == held
-    assert not compact_files(in_parts, STAGING, MIB)
-    compact_files(in_parts, STAGING, WHOLE)
+    assert not compact_files(LakeSession(in_parts), STAGING, MIB)
+    compact_files(LakeSession(in_parts), STAGING, WHOLE)
     assert files_by_day(in_parts) == [1, 0, 0]
 
 
@@ -219,10 +220,13 @@ def test_a_day_that_was_written_meanwhile_is_left_as_it_is(in_parts: Lake) -> No
     found = uneven_files(in_parts, STAGING, WHOLE)
     publish_in_parts(in_parts, 0, 2)
     version = in_parts.store.view("staging", "event_date").version
-    assert [*_rewrite_days(in_parts, STAGING, found, WHOLE)] == [str(day(1))]
+    assert [*_rewrite_days(LakeSession(in_parts), STAGING, found, WHOLE)] == [str(day(1))]
     assert files_by_day(in_parts) == [2, 1, 1]
     publish_in_parts(in_parts, 1, 2)
-    assert _rewrite_days(in_parts, STAGING, {str(day(1)): found[str(day(1))]}, WHOLE) == {}
+    assert (
+        _rewrite_days(LakeSession(in_parts), STAGING, {str(day(1)): found[str(day(1))]}, WHOLE)
+        == {}
+    )
     assert in_parts.store.view("staging", "event_date").version == version + 2
     assert find_unneeded(in_parts, STAGING, LATER).no_version == (), "nothing is left over"
 
@@ -231,7 +235,7 @@ def test_a_file_that_was_altered_is_not_read(in_parts: Lake) -> None:
     name = uneven_files(in_parts, STAGING, WHOLE)[str(day(0))][0].path
     (in_parts.table_place("staging").local() / name).write_bytes(b"PAR1")
     with pytest.raises(Altered):
-        compact_files(in_parts, STAGING, WHOLE)
+        compact_files(LakeSession(in_parts), STAGING, WHOLE)
 
 
 def test_a_ledger_in_many_files_becomes_one_with_the_same_rows(tmp_path: Path) -> None:
@@ -245,7 +249,7 @@ def test_a_ledger_in_many_files_becomes_one_with_the_same_rows(tmp_path: Path) -
         read_files(in_parts.store),
         sorted(map(str, TableStore(in_parts).own_rows(FILES.name, FILES.day_column))),
     )
-    assert len(compact_files(in_parts, FILES, WHOLE)[""]) == MOST_LEDGER_FILES + 1
+    assert len(compact_files(LakeSession(in_parts), FILES, WHOLE)[""]) == MOST_LEDGER_FILES + 1
     assert not uneven_files(in_parts, FILES, WHOLE)
     assert names_days(in_parts), "no row changed"
     assert read_files(in_parts.store) == before

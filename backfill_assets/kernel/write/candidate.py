@@ -9,7 +9,7 @@ import contextlib
 import platform
 import time
 from collections import defaultdict
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from datetime import date, datetime
 from functools import cache
@@ -34,12 +34,12 @@ from backfill_assets.kernel.core.view import TableView
 from backfill_assets.kernel.core.write_mode import OVERWRITE, WriteMode
 from backfill_assets.kernel.tables.embedded import AT_ONCE
 from backfill_assets.kernel.tables.fingerprints import on_days
-from backfill_assets.kernel.tables.staging import Staged, StagedFile
+from backfill_assets.kernel.tables.staging import Staged
 from backfill_assets.kernel.write.code import LIBRARIES, installed_versions
 from backfill_assets.kernel.write.known import KnownStates
 from backfill_assets.kernel.write.model import Pipeline, Table, refuse_moved_code
 from backfill_assets.kernel.write.replace import WriteResult
-from backfill_assets.kernel.write.session import Answer, Auditor, DuckDBAuditor, Meter, Session
+from backfill_assets.kernel.write.session import Answer, Meter, Session
 
 # The tag of a receipt: Python and the libraries that computed and wrote its days.
 LIBRARIES_TAG = "versions"
@@ -260,8 +260,9 @@ def day_facts(
     facts: Facts = defaultdict(dict)
     if staged is None:
         return facts
+    is_duckdbs = not table.counts_alike
     if table.facts is not None:
-        auditor = _auditor_of(lake_session, table, staged.files)
+        auditor = lake_session.auditor(table.contract, staged.files, is_duckdbs=is_duckdbs)
         _add_figures(
             facts, auditor.answers(table.contract, table.facts, staged.files, at_once=at_once)
         )
@@ -274,7 +275,8 @@ def day_facts(
     except Altered:  # nothing is known of the days before, which must not hinder the rebuild
         return facts
     of_days = on_days(table.contract.day_column, changed)
-    auditor = _auditor_of(lake_session, table, [*published, *staged.files])
+    sides = [*published, *staged.files]
+    auditor = lake_session.auditor(table.contract, sides, is_duckdbs=is_duckdbs)
     found = auditor.answers(
         table.contract, table.revisions, published, staged.files, where=of_days, at_once=at_once
     )
@@ -294,13 +296,6 @@ def _days_with_other_rows(
         if entry.rows and entry.content != profile.content:
             changed.append(day)
     return changed
-
-
-def _auditor_of(session: Session, table: Table, files: Sequence[StagedFile]) -> Auditor:
-    """Who answers queries over these files; the engine only where its figures are DuckDB's."""
-    if table.counts_alike:
-        return session.auditor(table.contract, files)
-    return DuckDBAuditor(session.lake)
 
 
 def _add_figures(facts: Facts, found: Iterable[Answer]) -> None:

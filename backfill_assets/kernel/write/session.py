@@ -127,9 +127,21 @@ class Session(Protocol):
         which the caller owns. Raises ContractBroken for other columns or types."""
         ...
 
-    def auditor(self, contract: Contract, files: Sequence[StagedFile]) -> Auditor:
-        """Who counts these files of a table, as `[audit]` says. Raises SettingsError where it asks
-        for the engine, and only DuckDB can judge the table."""
+    def auditor(
+        self, contract: Contract, files: Sequence[StagedFile], *, is_duckdbs: bool = False
+    ) -> Auditor:
+        """Who counts these files of a table, as `[audit]` says; `is_duckdbs`: only DuckDB gives the
+        answers that are wanted. Raises SettingsError where it asks for the engine, and only DuckDB
+        in this process can judge the table."""
+        ...
+
+    def answers_there(
+        self, work: Callable[[Any, str], Any], items: Sequence[Any], what: str, size: int
+    ) -> list[Any] | None:
+        """The results of `work`, a function of an item and of a folder for copies, from tasks on
+        the machines of an engine that computes elsewhere and reaches the lake's bucket. None where
+        it does not, where its machines cannot (with a warning that names `what`), and where the
+        files have a `size` (bytes) that this process reads sooner."""
         ...
 
     def refuse_changed_settings(self, named: str) -> None:
