@@ -10,7 +10,8 @@ from typing import Any
 import pyarrow as pa
 from deltalake import DeltaTable, write_deltalake
 
-from backfill_assets.intake.source_log import TableFile, brought_contents, log_versions
+from backfill_assets.intake.log_reading import log_versions
+from backfill_assets.intake.source_log import TableFile, brought_contents
 from backfill_assets.kernel.log.log import commit_name
 from backfill_assets.kernel.place.choice import place_of_others
 
@@ -52,6 +53,12 @@ def brought(table: Path | str, first: int = 0) -> list[TableFile]:
     """What every commit in the log brought."""
     place = place_of_others(str(table))
     return [*brought_contents(place, log_versions(place), first)[0]]
+
+
+def added_files(table: Path | str, version: int = 0) -> list[dict[str, Any]]:
+    """The actions of a commit that add files."""
+    lines = place_of_others(str(table)).read(commit_name(version)).splitlines()
+    return [action["add"] for action in map(json.loads, lines) if "add" in action]
 
 
 def settings_text(table: Path | str, select: str = SELECT, others: str = "") -> str:

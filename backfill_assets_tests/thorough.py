@@ -73,6 +73,13 @@ VARIANTS = (
         "stories of plans and kills",
     ),
     stories(
+        "delta-histories",
+        "test_delta_features.py",
+        "BACKFILL_ASSETS_DELTA_HISTORIES",
+        "200",
+        "histories of tables of Spark's",
+    ),
+    stories(
         "plan-kills",
         "test_plan_killed.py",
         "BACKFILL_ASSETS_PLAN_KILLS",

@@ -27,6 +27,7 @@ from backfill_assets.kernel.core.column_types import ColumnType
 from backfill_assets.kernel.core.contracts import Column, Contract
 from backfill_assets.kernel.core.errors import BackfillError
 from backfill_assets.kernel.log.adopted import flat_file_name
+from backfill_assets.kernel.log.features import refused_features
 from backfill_assets.kernel.log.log import ACTIONS, commit_name
 from backfill_assets.kernel.log.log_bounds import data_fault
 from backfill_assets.kernel.place.choice import place_of_others
@@ -40,13 +41,6 @@ if TYPE_CHECKING:
     from deltalake import DeltaTable
 
 
-KNOWN_FEATURES = {
-    "appendOnly",
-    "invariants",
-    "checkConstraints",
-    "changeDataFeed",
-    "generatedColumns",
-}
 OF_WRITERS = {  # keys of the table, or of a column, by which a writer must do what nobody here does
     "delta.constraints.": "a CHECK constraint",
     "delta.invariants": "an invariant",
@@ -172,10 +166,10 @@ def _protocol_misfits(wanted: Adoption, opened: "DeltaTable") -> Iterator[tuple[
     """What the table's protocol and properties ask of a writer and nobody here does, each with a
     way out."""
     protocol = opened.protocol()
-    features = {*(protocol.reader_features or ()), *(protocol.writer_features or ())}
-    features -= KNOWN_FEATURES
+    asked = (*(protocol.reader_features or ()), *(protocol.writer_features or ()))
+    features = refused_features(asked, "adopted")
     if features or protocol.min_reader_version > 1:
-        named = ", ".join(sorted(features)) or f"reader version {protocol.min_reader_version}"
+        named = ", ".join(features) or f"reader version {protocol.min_reader_version}"
         drop = "have its owner take it away (ALTER TABLE … DROP FEATURE … TRUNCATE HISTORY)"
         copy = COPIED.format(day=wanted.day)
         yield (

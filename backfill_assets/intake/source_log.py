@@ -3,8 +3,9 @@ without its rows.
 
 Not here: its rows and the ledger (`intake.table_changes`), the lake's own tables (`log`). A commit
 that only adds files brings each file as a content, read where it lies; one that also removes files,
-or has a change feed, brings one content: the rows that it changed. What a commit rewrites without
-changing data brings nothing.
+or rows of them by deletion vectors, that has a change feed, or whose columns are called otherwise
+in files, brings one content: the rows that it changed. What a commit rewrites without changing data
+brings nothing.
 """
 
 import hashlib
@@ -12,16 +13,31 @@ import json
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
-from itertools import accumulate, pairwise
+from itertools import accumulate
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 from urllib.parse import unquote
 
 from backfill_assets.intake.deliveries import FIRST_SCAN_SLACK_DAYS
-from backfill_assets.intake.files import NOT_HERE, LandedFile, LandingError
+from backfill_assets.intake.files import NOT_HERE, LandedFile
 from backfill_assets.intake.landings import list_files, source_table
 from backfill_assets.intake.listing import Listing
-from backfill_assets.intake.log_bounds import checkpoint_versions, commit_fault, log_fault
+from backfill_assets.intake.log_files import (
+    EARLIER,
+    DataFile,
+    data_files,
+    held_files,
+    newest_file_time,
+    with_partitions,
+)
+from backfill_assets.intake.log_reading import (
+    NOTHING_READ,
+    RESTORE,
+    commit_actions,
+    log_error,
+    log_versions,
+    open_at,
+)
 from backfill_assets.intake.select import COMMIT_BITS, PLACE_BITS
 from backfill_assets.intake.settings import landed_source
 from backfill_assets.intake.source_position import (
@@ -31,54 +47,22 @@ from backfill_assets.intake.source_position import (
     column_types,
     log_digest,
 )
+from backfill_assets.intake.stored_names import mapping_mode, named_paths
 from backfill_assets.kernel.core.clock import utc_now
 from backfill_assets.kernel.core.errors import SettingsError
 from backfill_assets.kernel.core.texts import printable_text
-from backfill_assets.kernel.log.file_names import file_fault, printable_name, unquoted_file_name
-from backfill_assets.kernel.log.log import LOG, commit_name, versions_in
+from backfill_assets.kernel.log.features import refused_features
+from backfill_assets.kernel.log.log import commit_name
+from backfill_assets.kernel.place.choice import place_of_others
 from backfill_assets.kernel.place.port import Place
 from backfill_assets.kernel.tables.embedded import is_delta, why_not_delta
 from backfill_assets.kernel.tables.sections import SourceSettings
 
-if TYPE_CHECKING:
-    from deltalake import DeltaTable
-
 CHANGES = "changes"  # the name of the content that holds the changed rows of a version
-NOTHING_READ = "Nothing of it was read"
-RESTORE = "Wait for its writer, or have its owner restore the log"
-OWN_FILES = "Name the table that holds the file itself, or deliver files"
-# What a reader must know (Delta's protocol) and that this one does, or that changes no row of a
-# data file.
-KNOWN = {
-    "timestampNtz",
-    "v2Checkpoint",
-    "vacuumProtocolCheck",
-    "typeWidening",
-    "typeWidening-preview",
-}
-DELETION_VECTORS = "deletionVectors"
-REFUSED_WHERE_USED = {DELETION_VECTORS, "columnMapping"}
-PURGE = (
-    "Set delta.enableDeletionVectors = false and rewrite the table (REORG … APPLY (PURGE)), or "
-    "deliver files"
-)
 MILLISECOND = 1_000_000  # in nanoseconds
 # So far ahead of a look a commit's own time is believed.
 AHEAD_MS = FIRST_SCAN_SLACK_DAYS * 86_400_000
 FOREVER = 1 << 62
-# The mark of a file that the table held before the commit with which reading begins.
-EARLIER = "earlier"
-
-
-@dataclass(frozen=True)
-class DataFile:
-    """A data file of a table, and the values of the table's partition columns in all of its rows,
-    as texts."""
-
-    path: Path  # of an object: of its copy on this machine; empty until it is fetched
-    size: int
-    partition: Mapping[str, str | None]
-    name: str = ""  # of an object, in the table's place
 
 
 @dataclass(frozen=True)
@@ -93,6 +77,7 @@ class TableFile(LandedFile):
     partition_types: Mapping[str, str] = field(default_factory=dict)
     # of the table after the commit and before it, as Delta writes them
     schemas: tuple[str, ...] = ()
+    mapping: str = ""  # how its columns are found in its files: by `name` or `id` ("": as called)
     # columns that the table had before and has no more after the commit
     lacking: frozenset[str] = frozenset()
     # Of the same commit: at least so many rows come before its own in the order of the log.
@@ -112,7 +97,14 @@ class TableFile(LandedFile):
         has."""
         if not self.files or not self.is_there:
             return False
-        return all(file.name or file.path.exists() for file in self.files)
+        if self.place is not None:
+            return True
+        return all(f.path.exists() and (self.path / f.vector_name).exists() for f in self.files)
+
+    @property
+    def table(self) -> Place:
+        """The table that it is of."""
+        return self.place or place_of_others(str(self.path))
 
 
 @dataclass(frozen=True)
@@ -183,42 +175,11 @@ def known_content(table: Place, name: str, size: int, mtime_ns: int, sha256: str
 def _with_presence(table: Place, files: tuple[TableFile, ...]) -> tuple[TableFile, ...]:
     """The contents of a table in a bucket, with whether their objects are there, which one listing
     tells."""
-    found = table.sizes([f.name for content in files for f in content.files])
+    names = [name for content in files for f in content.files for name in f.names]
+    found = table.sizes(names)
     return tuple(
-        replace(c, is_there=all(found[f.name] is not None for f in c.files)) for c in files
-    )
-
-
-def log_versions(table: Place) -> range:
-    """The versions that the log tells of: from the first one on that can be opened, by commits from
-    the table's beginning or by a checkpoint, whose own commit may be cleaned away. Raises
-    LandingError where one between the first and the last lacks."""
-    names = table.names(LOG)
-    found, checkpoints = versions_in(names, 0), checkpoint_versions(names)
-    if not found:
-        return range(max(checkpoints), max(checkpoints) + 1) if checkpoints else range(0)
-    for before, after in pairwise(found):
-        if after > before + 1:
-            raise missing_versions_error(table, before + 1, after - 1)
-    start, last = found[0], found[-1]
-    if start > 0:
-        openable = [version for version in checkpoints if start - 1 <= version <= last]
-        start = min(openable, default=start)
-    return range(start, last + 1)
-
-
-def missing_versions_error(table: Place, first: int, last: int) -> LandingError:
-    """The error for versions, `last` included, whose commits the log lost before they were read."""
-    named = f"versions {first} to {last}, which were"
-    if first == last:
-        named = f"version {first}, which was"
-    return LandingError(
-        f"the Delta table {printable_text(str(table))}",
-        f"its log lacks {named} not read yet",
-        NOTHING_READ,
-        "Put the commits back from a copy, and read the table more often than its log is cleaned "
-        f"(delta.logRetentionDuration); or begin with what it holds: first_version = {last + 1} "
-        "beside table",
+        replace(c, is_there=all(found[n] is not None for f in c.files for n in f.names))
+        for c in files
     )
 
 
@@ -239,13 +200,15 @@ def brought_contents(
         state = _state_at(table, commits.start) if commits.start > 0 else TableState()
     for version in commits:
         if not table.exists(commit_name(version)):  # only its checkpoint is left
-            state = replace(_state_at(table, version), time=_newest_file_time(table, version))
+            state = replace(_state_at(table, version), time=newest_file_time(table, version))
             if version == first:
-                actions = _held_files(table, version, ())
+                actions = held_files(table, version, ())
                 found += _commit_contents(table, version, actions, "", (state, state))
             continue
-        told, digest = _commit_actions(table, version)
+        told, digest = commit_actions(table, version)
         before, state = state, _state_after(table, version, state, told)
+        if version <= first:
+            state = _with_paths(state)  # nothing is read under earlier names
         committed_ms = _committed_ms(table, version, told)
         is_ahead = committed_ms > look + AHEAD_MS
         if is_ahead:  # `state` keeps the time before, so that no later commit is held up
@@ -255,151 +218,37 @@ def brought_contents(
             after = state = replace(state, time=time)
         if version >= first:
             if version == first > 0:
-                actions = _held_files(table, version, told)
+                actions = held_files(table, version, told)
             else:
-                actions = _with_partitions(table, commits.start, version, told, before)
+                actions = with_partitions(table, commits.start, version, told, before)
             brought = _commit_contents(table, version, actions, digest, (before, after))
             noted_ms = committed_ms if is_ahead else 0
             found += [replace(file, committed_ms=noted_ms) for file in brought]
     return tuple(found), state
 
 
-def _commit_actions(table: Place, version: int) -> tuple[list[Mapping[str, Any]], str]:
-    """The actions of a commit, and the digest of its bytes. Raises LandingError for one that no log
-    has."""
-    if why := commit_fault(table, commit_name(version).removeprefix(f"{LOG}/")):
-        raise _log_error(table, version, f"cannot be read: {why}", RESTORE)
-    raw = table.read(commit_name(version))
-    try:
-        actions = [json.loads(line) for line in raw.splitlines() if line.strip()]
-    except ValueError as error:
-        raise _log_error(table, version, f"is no JSON ({error})", RESTORE) from None
-    for action in actions:
-        if not isinstance(action, dict):
-            culprit = f"has a line that is no JSON object ({type(action).__name__})"
-            raise _log_error(table, version, culprit, RESTORE)
-    return actions, hashlib.sha256(raw).hexdigest()
-
-
-def _lacks_partition(action: Mapping[str, Any], state: TableState) -> bool:
-    """Whether a file is removed whose partition is not told, as by old writers."""
-    gone = action.get("remove")
-    if not state.partitioned_by or not isinstance(gone, dict):
-        return False
-    return gone.get("partitionValues") is None
-
-
-def _with_partitions(
-    table: Place, start: int, version: int, actions: list[Mapping[str, Any]], before: TableState
-) -> list[Mapping[str, Any]]:
-    """The actions of a commit, in which removed files have the partitions that the log told when
-    they were added. `start`: the log's first version; `before`: the state before the commit."""
-    if not any(_lacks_partition(action, before) for action in actions):
-        return actions
-    log_of_table = log_versions(table)
-    added = dict[str, Any]()
-    for earlier in range(min(start, log_of_table.start), version):
-        if table.exists(commit_name(earlier)):
-            earlier_actions, _ = _commit_actions(table, earlier)
-            found = [action["add"] for action in earlier_actions if action.get("add")]
-            added |= {file["path"]: file.get("partitionValues") for file in found}
-    if log_of_table.start > 0:  # files of a checkpoint
-        held = _held_files(table, log_of_table.start, ())
-        added = {a["add"]["path"]: a["add"]["partitionValues"] for a in held} | added
-    completed = list[Mapping[str, Any]]()
-    for action in actions:
-        gone = action.get("remove") or {}
-        is_untold = gone.get("partitionValues") is None
-        if is_untold and gone.get("path") in added:
-            action = {**action, "remove": {**gone, "partitionValues": added[gone["path"]]}}
-        completed.append(action)
-    return completed
-
-
-def _newest_file_time(table: Place, version: int) -> int:
-    """When the newest file of a version was written, in milliseconds: no later than its commit,
-    which is gone."""
-    import pyarrow as pa
-
-    times = pa.table(_open_at(table, version).get_add_actions())["modification_time"].to_pylist()
-    return max((int(t) for t in times if t is not None), default=0)
-
-
-def _log_error(table: Place, version: int, culprit: str, advice: str) -> LandingError:
-    """The error for a version of a table that cannot be read."""
-    return LandingError(
-        f"the Delta table {printable_text(str(table))}",
-        f"version {version} {culprit}",
-        NOTHING_READ,
-        advice,
-    )
-
-
 def _state_at(table: Place, version: int) -> TableState:
     """What the table's checkpoint says of it, where the first commits are cleaned away."""
-    opened = _open_at(table, version)
+    opened = open_at(table, version)
     metadata, protocol = opened.metadata(), opened.protocol()
-    _refuse_features(table, version, protocol.reader_features or (), metadata.configuration)
+    _refuse_features(table, version, protocol.reader_features or ())
     schema, partitioned_by = opened.schema().to_json(), tuple(metadata.partition_columns)
-    return TableState(
-        str(metadata.id), schema, partitioned_by, columns=frozenset(column_names(schema))
+    return _with_paths(
+        TableState(
+            str(metadata.id),
+            schema,
+            partitioned_by,
+            columns=frozenset(column_names(schema)),
+            mapping=mapping_mode(metadata.configuration),
+        )
     )
 
 
-def _open_at(table: Place, version: int) -> "DeltaTable":
-    """The table at a version, whose files delta-rs knows by a checkpoint or by all commits
-    before."""
-    from deltalake import DeltaTable
-    from deltalake.exceptions import DeltaError
-
-    if why := log_fault(table, version):
-        raise _log_error(table, version, f"cannot be read: {why}", RESTORE)
-    try:
-        return DeltaTable(table.uri(), version=version)
-    except (DeltaError, OSError) as error:
-        table.refuse_loss(error)
-        culprit = (
-            "cannot be opened, as by a lost commit before it "
-            f"({' '.join(str(error).split())[:200]})"
-        )
-        raise _log_error(table, version, culprit, "Put _delta_log back from a copy") from None
-
-
-def _held_files(
-    table: Place, version: int, actions: Sequence[Mapping[str, Any]]
-) -> list[Mapping[str, Any]]:
-    """The files of the table at a version, as if one commit had added them: last those that its own
-    commit added."""
-    import pyarrow as pa
-
-    opened = _open_at(table, version)
-    if DELETION_VECTORS in (opened.protocol().reader_features or ()):
-        raise _log_error(table, version, "may have deletion vectors, which are not read yet", PURGE)
-    files = pa.table(opened.get_add_actions()).to_pylist()
-    held = sorted(files, key=lambda f: (str(f["modification_time"]), f["path"]))
-    by_path: dict[str, dict[str, Any]] = {
-        unquote(f["path"]): {"add": _as_add_action(f)} for f in held
-    }
-    own = [unquote(action["add"]["path"]) for action in actions if action.get("add")]
-    last = [by_path.pop(name) for name in own if name in by_path]
-    return [*({EARLIER: True, **added} for added in by_path.values()), *last]
-
-
-def _as_add_action(file: Mapping[str, Any]) -> dict[str, Any]:
-    """A file that the table holds, as a commit would add it."""
-    added = {
-        "path": file["path"],
-        "size": file["size_bytes"],
-        "partitionValues": _partition_texts(file.get("partition")),
-    }
-    rows = file.get("num_records")
-    return added if rows is None else {**added, "stats": json.dumps({"numRecords": rows})}
-
-
-def _partition_texts(partition: Mapping[str, Any] | None) -> dict[str, str | None]:
-    """The values of partition columns as texts, as a commit has them."""
-    values = partition or {}
-    return {name: None if value is None else str(value) for name, value in values.items()}
+def _with_paths(state: TableState, earlier: frozenset[str] = frozenset()) -> TableState:
+    """The state with the names in files that the table has now, if its columns are mapped, beside
+    the `earlier` ones."""
+    found = named_paths(state.schema) if state.mapping and state.schema else frozenset[str]()
+    return replace(state, paths=earlier | found)
 
 
 def _state_after(
@@ -408,16 +257,16 @@ def _state_after(
     """The state after a commit."""
     for action in actions:
         if protocol := action.get("protocol"):
-            _refuse_features(table, version, protocol.get("readerFeatures") or (), {})
+            _refuse_features(table, version, protocol.get("readerFeatures") or ())
         if metadata := action.get("metaData"):
-            _refuse_features(table, version, (), metadata.get("configuration") or {})
             partitioned_by = tuple(metadata.get("partitionColumns") or ())
             # a pipeline makes a table before it knows its columns
             schema = metadata.get("schemaString") or ""
             columns = state.columns.union(column_names(schema) if schema else ())
-            state = TableState(
-                str(metadata.get("id") or ""), schema, partitioned_by, state.time, columns
-            )
+            mapping = mapping_mode(metadata.get("configuration") or {})
+            identity = str(metadata.get("id") or "")
+            after = TableState(identity, schema, partitioned_by, state.time, columns, mapping)
+            state = _with_paths(after, state.paths)
     return state
 
 
@@ -430,28 +279,15 @@ def _committed_ms(table: Place, version: int, actions: Sequence[Mapping[str, Any
             "Have the table written by a writer that notes it: a file's own time says nothing of "
             "its commit"
         )
-        raise _log_error(table, version, "does not say when it was committed", advice)
+        raise log_error(table, version, "does not say when it was committed", advice)
     return int(time)
 
 
-def _refuse_features(
-    table: Place, version: int, features: Sequence[str], configuration: Mapping[str, str]
-) -> None:
-    """Raise LandingError for features that this reader does not know, and for mapped columns."""
-    if unknown := sorted({*features} - KNOWN - REFUSED_WHERE_USED):
-        raise _log_error(
-            table,
-            version,
-            f"needs the feature {unknown[0]}, which is not known here",
-            "Drop the feature, or deliver files",
-        )
-    if (mode := configuration.get("delta.columnMapping.mode", "none")) != "none":
-        advice = (
-            "Write a copy without it (its columns have other names in the files), or deliver files"
-        )
-        raise _log_error(
-            table, version, f"has column mapping by {mode}, which is not read yet", advice
-        )
+def _refuse_features(table: Place, version: int, features: Sequence[str]) -> None:
+    """Raise LandingError for features of readers that no source has."""
+    for feature in refused_features(features, "source"):
+        culprit = f"needs the feature {feature}, which is not known here"
+        raise log_error(table, version, culprit, "Drop the feature, or deliver files")
 
 
 def _commit_contents(
@@ -463,25 +299,31 @@ def _commit_contents(
 ) -> Iterator[TableFile]:
     """The contents of a commit; `states`: before and after it."""
     _, after = states
-    added, removed = _changing(actions, "add"), _changing(actions, "remove")
-    if any(a.get("deletionVector") for a in (*added, *removed)):
-        raise _log_error(table, version, "has deletion vectors, which are not read yet", PURGE)
+    added = _changing(actions, "add")
     whole = _whole_commit(table, version, actions, states)
     if not after.schema and (added or whole.removed or whole.feed):
-        raise _log_error(table, version, "has files of a table without columns", RESTORE)
-    news = _data_files(table, version, added, after)
+        raise log_error(table, version, "has files of a table without columns", RESTORE)
+    news = data_files(table, version, added, after)
     earlier = sum(_most_rows(a["add"]) for a in actions if EARLIER in a)
     places = _rows_before_files(table, version, added, earlier)
     parts: list[tuple[str, tuple[DataFile, ...]]] = [
         (action["path"], (file,)) for action, file in zip(added, news, strict=True)
     ]
-    if whole.removed or whole.feed:
+    if whole.removed or whole.feed or _needs_copy(whole, news):
         parts = [(CHANGES, news)]
     for (name, files), rows_before in zip(parts, places, strict=False):
         named = f"{version}/{unquote(name)}"
         one = replace(whole, name=named, added=files, rows_before=rows_before)
-        identity = hashlib.sha256(f"{after.id} {version} {digest} {name}".encode()).hexdigest()
+        is_whole_table = name == CHANGES and any(EARLIER in action for action in actions)
+        told = f"{after.id} {version} {digest} {name}{' and before' if is_whole_table else ''}"
+        identity = hashlib.sha256(told.encode()).hexdigest()
         yield replace(one, size=sum(f.size for f in one.files), sha256=identity)
+
+
+def _needs_copy(whole: TableFile, news: Sequence[DataFile]) -> bool:
+    """Whether the files that a commit adds do not give its rows as they lie: their columns have
+    other names there, or some of their rows are deleted."""
+    return bool(news) and bool(whole.mapping or any(file.has_deleted_rows for file in news))
 
 
 def _changing(actions: Sequence[Mapping[str, Any]], kind: str) -> list[Mapping[str, Any]]:
@@ -507,10 +349,11 @@ def _whole_commit(
     content = known_content(table, f"{version}/{CHANGES}", 0, after.time * MILLISECOND, "")
     return replace(
         content,
-        removed=_data_files(table, version, _changing(actions, "remove"), before),
-        feed=_data_files(table, version, feed, after),
+        removed=data_files(table, version, _changing(actions, "remove"), before),
+        feed=data_files(table, version, feed, after),
         partition_types=_partition_types(table, version, after),
         schemas=tuple(dict.fromkeys(schemas)),
+        mapping=after.mapping or before.mapping,
         lacking=lacking,
     )
 
@@ -527,7 +370,7 @@ def _partition_types(table: Place, version: int, state: TableState) -> dict[str,
             "several ways"
         )
         advice = "Lay the table out by a text or another column, or deliver files"
-        raise _log_error(table, version, culprit, advice)
+        raise log_error(table, version, culprit, advice)
     return types
 
 
@@ -539,7 +382,7 @@ def _rows_before_files(
     before_each = [*accumulate(map(_most_rows, added), initial=-earlier)]
     if version >> COMMIT_BITS or max(earlier, before_each[-1]) >> PLACE_BITS:
         advice = "Begin with a copy of the table, whose log is short"
-        raise _log_error(table, version, "has rows that no number of 63 bits can order", advice)
+        raise log_error(table, version, "has rows that no number of 63 bits can order", advice)
     return before_each
 
 
@@ -549,45 +392,3 @@ def _most_rows(action: Mapping[str, Any]) -> int:
     with suppress(ValueError, TypeError, LookupError):  # statistics may be left out, or cut off
         return max(0, int(json.loads(action.get("stats") or "")["numRecords"]))
     return int(action.get("size") or 0) * 8
-
-
-def _data_files(
-    table: Place, version: int, actions: Sequence[Mapping[str, Any]], state: TableState
-) -> tuple[DataFile, ...]:
-    """The data files that actions of a commit name, each with its values of the partition columns
-    of `state`. Raises LandingError where one does not tell them, or has no name of the table's."""
-    found = []
-    for action in actions:
-        given = action.get("partitionValues", None if state.partitioned_by else {})
-        if given is None or {*given} - {*state.partitioned_by}:
-            advice = (
-                f"Begin with what the table holds then: first_version = {version} beside table; "
-                "or deliver files"
-            )
-            raise _log_error(
-                table,
-                version,
-                f"does not say of which partition {printable_name(action['path'])} is",
-                advice,
-            )
-        # Spark leaves NULLs out
-        partition = {column: given.get(column) for column in state.partitioned_by}
-        found.append(
-            _data_file(table, version, action["path"], int(action.get("size") or 0), partition)
-        )
-    if why := file_fault(table, [unquoted_file_name(action["path"]) for action in actions]):
-        raise _log_error(table, version, why, OWN_FILES)
-    return tuple(found)
-
-
-def _data_file(
-    table: Place, version: int, named: str, size: int, partition: Mapping[str, str | None]
-) -> DataFile:
-    """The data file that a commit names `named`, as it is found in the table's place."""
-    try:
-        name = unquoted_file_name(named)
-    except ValueError as error:
-        raise _log_error(table, version, str(error), OWN_FILES) from None
-    if table.is_store:
-        return DataFile(NOT_HERE, size, partition, name)
-    return DataFile(table.local(name), size, partition)

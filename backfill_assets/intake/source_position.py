@@ -26,6 +26,8 @@ NAMES = {
     "byte": "tinyint",
 }  # of Delta's types in Spark SQL
 
+VARIANT = '"variant"'  # a type in a schema in Delta's JSON
+
 
 @dataclass(frozen=True)
 class TableState:
@@ -37,6 +39,9 @@ class TableState:
     # Of the newest commit, milliseconds since 1970, each later than the one before; none far ahead.
     time: int = 0
     columns: frozenset[str] = frozenset()  # that the table has or had
+    mapping: str = ""  # of its columns to those in its files: `name`, `id`, "" for none
+    # Of mapped columns, what they have been called since reading began (`named_paths`).
+    paths: frozenset[str] = frozenset()
 
 
 @dataclass(frozen=True)
@@ -88,9 +93,17 @@ def column_types(schema: str) -> dict[str, str]:
     }
 
 
+def unread_columns(schema: str) -> list[str]:
+    """The columns that hold a VARIANT, which is read nowhere here."""
+    fields = json.loads(schema)["fields"] if schema else []
+    return [str(field["name"]) for field in fields if VARIANT in json.dumps(field["type"])]
+
+
 def empty_table(schema: str) -> "pa.Table":
-    """A table without rows, with the columns of a table's schema."""
+    """A table without rows, with the columns of a table's schema that are read."""
     import pyarrow as pa
     from deltalake import Schema
 
-    return pa.schema(Schema.from_json(schema).to_arrow()).empty_table()
+    told, unread = json.loads(schema), unread_columns(schema)
+    told["fields"] = [field for field in told["fields"] if field["name"] not in unread]
+    return pa.schema(Schema.from_json(json.dumps(told)).to_arrow()).empty_table()

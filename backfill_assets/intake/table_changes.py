@@ -7,7 +7,6 @@ Not here: reading the log (`intake.source_log`), reading the store (`landed_rows
 (`landed_changes`).
 """
 
-from collections import defaultdict
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import replace
@@ -28,8 +27,9 @@ from backfill_assets.intake.files import LandedFile, LandingError, landed_object
 from backfill_assets.intake.ingest import link_data_file, table_rules
 from backfill_assets.intake.ledger import REFUSED_WHOLE, FileRecord, RowCounts, read_files
 from backfill_assets.intake.listing import Listing
+from backfill_assets.intake.log_files import DataFile
+from backfill_assets.intake.log_reading import missing_versions_error
 from backfill_assets.intake.select import (
-    CHANGE,
     FILE,
     OF_COMMITS,
     ROW,
@@ -39,37 +39,35 @@ from backfill_assets.intake.select import (
 from backfill_assets.intake.source_log import (
     CHANGES,
     MILLISECOND,
-    DataFile,
     TableFile,
     TableListing,
     are_files_there,
     content_version,
     known_content,
-    missing_versions_error,
 )
 from backfill_assets.intake.source_position import (
     NAMES,
     Position,
     column_types,
-    empty_table,
     parsed_position,
+    unread_columns,
 )
+from backfill_assets.intake.stored_names import renamed_columns
+from backfill_assets.intake.table_rows import copy_changed_rows
 from backfill_assets.kernel.core.clock import utc_now
 from backfill_assets.kernel.core.digests import digest_of
 from backfill_assets.kernel.core.errors import SettingsError
-from backfill_assets.kernel.core.payload import INSERTED, TAKEN_AWAY
 from backfill_assets.kernel.core.records import json_of
 from backfill_assets.kernel.core.texts import printable_text
 from backfill_assets.kernel.place.port import Place
-from backfill_assets.kernel.tables.embedded import duckdb_cursor, sql_literal
-from backfill_assets.kernel.tables.fingerprints import quoted_name
+from backfill_assets.kernel.tables.embedded import duckdb_cursor
 from backfill_assets.kernel.tables.folder import LakeFolder
 from backfill_assets.kernel.tables.home import Lake
 from backfill_assets.kernel.tables.sections import SourceSettings
 from backfill_assets.kernel.tables.settings import LakeSettings
 
 if TYPE_CHECKING:
-    from duckdb import DuckDBPyConnection
+    pass
 
 
 # In the content store: the version up to which the log was read; versions may bring nothing.
@@ -324,6 +322,37 @@ def refuse_unknown_columns(listing: Listing, source: SourceSettings) -> None:
             "Nothing was read",
             f"Name one of {', '.join(sorted(known - {FILE, ROW}))}",
         )
+    _refuse_unread_columns(position, source)
+    _refuse_renamed_columns(position, source)
+
+
+def _refuse_unread_columns(position: Position, source: SourceSettings) -> None:
+    """Raise SettingsError where `select` reads a column of a type that is not read."""
+    unread = {name.lower() for name in unread_columns(position.state.schema)}
+    if read := sorted(c for c in root_columns(source.select) if c.lower() in unread):
+        raise SettingsError(
+            "[source] select in lake.toml",
+            f"the column {read[0]} of the table {source.table} holds VARIANT, which is not read",
+            "Nothing was read",
+            "Leave it out, or have its owner write what you need of it as a column",
+        )
+
+
+def _refuse_renamed_columns(position: Position, source: SourceSettings) -> None:
+    """Raise LandingError where `select` reads a column of a table with column mapping that had
+    another name when earlier commits were read, or has the name of another: their rows have what
+    the name meant then."""
+    renamed = {name.lower() for name in renamed_columns(position.state.paths)}
+    read = sorted(c for c in root_columns(source.select) if c.lower() in renamed)
+    if read:
+        raise LandingError(
+            f"the Delta table {printable_text(str(source.table))}",
+            f"up to version {position.version} a column was renamed to or from {read[0]}, and "
+            "select reads it",
+            "Nothing of the source was read",
+            "Name in select what the column is called now, and begin with what the table holds: "
+            f"first_version = {position.version} beside table",
+        )
 
 
 def refuse_altered_columns(
@@ -375,14 +404,6 @@ def _type_family(kind: str) -> str:
         return "fraction"
     is_exact = kind in (*NAMES.values(), "string") or kind.startswith("decimal")
     return "exact" if is_exact else kind
-
-
-# Rows of a change feed that the table no longer has.
-GONE_ROWS_SQL = f"{CHANGE} IN ('delete', 'update_preimage')"
-READ_OPTIONS = (
-    "union_by_name = true, hive_partitioning = false, filename = true, file_row_number = true"
-)
-OF_PLACE = ("__path", "__row")  # of a row in the files of a commit
 
 
 def take_in_content(
@@ -443,74 +464,6 @@ def _changed_rows(lake: LakeFolder, file: TableFile, new: StoredFile) -> StoredF
     files."""
     discard_described(lake.stock, file.sha256)
     with duckdb_cursor(lake) as engine, scratch_folder(lake.stock) as folder:
-        types = _duckdb_types(engine, file)
-        if file.feed:
-            rows_of_feed = _rows_query(file.feed, {**types, CHANGE: "VARCHAR"})
-            feed = f"SELECT * EXCLUDE ({CHANGE}) FROM ({rows_of_feed})"
-            gone, news = f"{feed} WHERE {GONE_ROWS_SQL}", f"{feed} WHERE NOT {GONE_ROWS_SQL}"
-        else:
-            gone, news = _rows_query(file.removed, types), _rows_query(file.added, types)
-        places = {str(data.path): number for number, data in enumerate(file.files)}
-        listed = ", ".join(f"({sql_literal(path)}, {number})" for path, number in places.items())
-        query = (
-            f"SELECT changed.* EXCLUDE ({', '.join(OF_PLACE)}) FROM "
-            f"({_differing_rows_query(gone, news, [*types])}) AS changed "
-            f"LEFT JOIN (VALUES {listed}) AS places(path, number) ON __path = path ORDER BY "
-            f"{CHANGE}, number, __row"
-        )
         copy = folder / "changed.parquet"
-        (rows,) = engine.execute(
-            f"COPY ({query}) TO {sql_literal(str(copy))} (FORMAT parquet)"
-        ).fetchall()[0]
-        return put_content(replace(new, rows=int(rows)), table_rules(), copy)
-
-
-def _differing_rows_query(gone: str, news: str, columns: Sequence[str]) -> str:
-    """A query for the rows of either query that the other one lacks, equal ones as often as they
-    are more, with what the commit did with them: the n-th row of its kind on one side is the n-th
-    on the other."""
-    named = ", ".join(map(quoted_name, columns))
-    numbered = " UNION ALL BY NAME ".join(
-        f"SELECT {sql_literal(change)} AS {CHANGE}, *, "
-        f"row_number() OVER (PARTITION BY {named} ORDER BY {', '.join(OF_PLACE)}) AS __nth FROM "
-        f"({rows})"
-        for change, rows in ((TAKEN_AWAY, gone), (INSERTED, news))
-    )
-    sides = f"SELECT *, count(*) OVER (PARTITION BY {named}, __nth) AS __sides FROM ({numbered})"
-    return f"SELECT {CHANGE}, {named}, {', '.join(OF_PLACE)} FROM ({sides}) WHERE __sides = 1"
-
-
-def _duckdb_types(engine: "DuckDBPyConnection", file: TableFile) -> dict[str, str]:
-    """The columns that the table has or had, with the types of DuckDB that hold their values."""
-    names = [f"columns_{number}" for number, _ in enumerate(file.schemas)]
-    for name, table in zip(names, map(empty_table, file.schemas), strict=True):
-        engine.register(name, table)
-    every = " UNION ALL BY NAME ".join(f"FROM {name}" for name in names)
-    found = {name: str(kind) for name, kind, *_ in engine.execute(f"DESCRIBE {every}").fetchall()}
-    for name in names:
-        engine.unregister(name)
-    return found
-
-
-def _rows_query(files: Sequence[DataFile], types: dict[str, str]) -> str:
-    """A query for these columns of all rows of the files, and the place of each row in them
-    (`OF_PLACE`)."""
-    by_partition = defaultdict[tuple[tuple[str, str | None], ...], list[str]](list)
-    for file in files:
-        by_partition[tuple(sorted(file.partition.items()))].append(sql_literal(str(file.path)))
-    columns_of_all = {**types, "filename": "VARCHAR", "file_row_number": "BIGINT"}
-    nothing = ", ".join(
-        f"CAST(NULL AS {kind}) AS {quoted_name(name)}" for name, kind in columns_of_all.items()
-    )
-    parts = [f"SELECT {nothing} WHERE false"]
-    for partition, paths in by_partition.items():
-        texts = {name: sql_literal(value) if value else "NULL" for name, value in partition}
-        shared = "".join(f", {text} AS {quoted_name(name)}" for name, text in texts.items())
-        own = (
-            f"COLUMNS(lambda c: c NOT IN ({', '.join(map(sql_literal, texts))}))" if texts else "*"
-        )
-        read = f"read_parquet([{', '.join(paths)}], {READ_OPTIONS})"
-        parts.append(f"SELECT {own}{shared} FROM {read}")
-    columns = [f"CAST({quoted_name(n)} AS {kind}) AS {quoted_name(n)}" for n, kind in types.items()]
-    columns += ["filename AS __path", "file_row_number AS __row"]
-    return f"SELECT {', '.join(columns)} FROM ({' UNION ALL BY NAME '.join(parts)})"
+        rows = copy_changed_rows(engine, file, copy)
+        return put_content(replace(new, rows=rows), table_rules(), copy)

@@ -12,10 +12,13 @@ import pytest
 from deltalake import DeltaTable
 
 from backfill_assets.intake.files import LandingError
-from backfill_assets.intake.source_log import brought_contents, log_versions
+from backfill_assets.intake.log_reading import log_versions
+from backfill_assets.intake.source_log import brought_contents
+from backfill_assets.intake.stored_names import renamed_columns
 from backfill_assets.kernel.core.errors import SettingsError
 from backfill_assets.kernel.place.choice import place_of_others
 from backfill_assets.kernel.tables.settings import load_settings
+from backfill_assets_tests.delta_features import rename_columns
 from backfill_assets_tests.tables import SCHEMA, append, brought, committed, settings_text
 
 DAY, NEXT = "2024-03-01 20:00", "2024-03-02 20:00"
@@ -72,15 +75,11 @@ def test_no_commit_is_earlier_than_the_one_before_and_its_own_clock_comes_first(
     [
         (
             lambda a: a.get("add", {}).update(deletionVector={"storageType": "u"}),
-            "has deletion vectors",
+            "has a deletion vector without a place",
         ),
         (
-            lambda a: a.update(protocol={"readerFeatures": ["variantType"]}),
-            "needs the feature variantType",
-        ),
-        (
-            lambda a: a.update(metaData={"configuration": {"delta.columnMapping.mode": "name"}}),
-            "has column mapping by name",
+            lambda a: a.update(protocol={"readerFeatures": ["ofTomorrow"]}),
+            "needs the feature ofTomorrow",
         ),
         (
             lambda a: a.get("commitInfo", {}).pop("timestamp", 0),
@@ -131,18 +130,25 @@ def test_a_table_may_begin_with_what_it_holds_at_a_version(tmp_path: Path) -> No
     ]
     assert all(f.is_readable for f in (first, second, third))
     assert {f.added[0].partition["who"] for f in (first, second)} == {"w 0%", None}
-    rewritten(
-        table,
-        lambda a: a.get("protocol", {}).update(
-            minReaderVersion=3,
-            minWriterVersion=7,
-            readerFeatures=["deletionVectors"],
-            writerFeatures=["deletionVectors"],
-        ),
-        version=0,
-    )
-    with pytest.raises(LandingError, match="version 3 may have deletion vectors"):
-        brought(table, 3)
+
+
+def test_a_commit_by_which_reading_begins_is_another_content_than_its_changes_alone(
+    table: Path,
+) -> None:
+    rename_columns(table, {"id": "id_now"})
+    (changes,) = (file for file in brought(table) if file.name == "1/changes")
+    (all_of_it,) = brought(table, 1)
+    assert all_of_it.name == "1/changes"
+    assert [len(changes.added), len(all_of_it.added)] == [1, 2]
+    assert changes.sha256 != all_of_it.sha256
+
+
+def test_names_that_columns_had_are_forgotten_where_reading_begins(table: Path) -> None:
+    rename_columns(table, {"id": "number"}, 0)
+    rename_columns(table, {"id": "id_now"}, 1)
+    place = place_of_others(str(table))
+    paths = [brought_contents(place, log_versions(place), first)[1].paths for first in (0, 1)]
+    assert [sorted(renamed_columns(named)) for named in paths] == [["id_now", "number"], []]
 
 
 def test_the_files_of_a_commit_follow_one_another_and_what_was_held_before_comes_first(

@@ -12,7 +12,8 @@ from typing import Any
 
 import pytest
 
-from backfill_assets.intake.source_log import TableListing, list_source, log_versions
+from backfill_assets.intake.log_reading import log_versions
+from backfill_assets.intake.source_log import TableListing, list_source
 from backfill_assets.intake.source_position import Position, parsed_position
 from backfill_assets.kernel.core.records import json_of
 from backfill_assets.kernel.log.log import commit_name

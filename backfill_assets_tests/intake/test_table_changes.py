@@ -3,6 +3,7 @@ a time. Its contents are in the content store: a link to an appended file, and o
 that it changed. Not here: what commits bring (`intake.test_source_log`), scans and loads
 (`end_to_end.test_table_sources`)."""
 
+import json
 from contextlib import nullcontext
 from dataclasses import replace
 from datetime import UTC, datetime
@@ -24,10 +25,12 @@ from backfill_assets.intake.table_changes import (
     note_read,
     reading_position,
     refuse_altered_columns,
+    refuse_unknown_columns,
     take_in_content,
     with_recorded_contents,
 )
 from backfill_assets.kernel.core.addresses import STATE_VARIABLE, local_root
+from backfill_assets.kernel.core.errors import BackfillError
 from backfill_assets.kernel.place.choice import place_at, place_of_others
 from backfill_assets.kernel.place.folder import Folder
 from backfill_assets.kernel.tables.home import Lake, open_lake
@@ -312,6 +315,31 @@ def test_a_column_that_is_lost_or_of_another_kind_is_refused_where_select_reads_
     with pytest.raises(LandingError, match=f"{why}.*first_version = 1") if why else nullcontext():
         refuse_altered_columns(found, names, source)
     refuse_altered_columns(found, {files[0].name}, source)
+
+
+FIELDS = [{"name": "now", "type": "long", "nullable": True, "metadata": {}}]
+VARIANT = {"name": "v", "type": "variant", "nullable": True, "metadata": {}}
+
+
+@pytest.mark.parametrize(
+    ("select", "told"),
+    [
+        ("now AS event_key", "a column was renamed to or from now.*first_version = 1 beside table"),
+        ("v AS event_key", "the column v of the table orders holds VARIANT.*Leave it out"),
+        ("other AS event_key", ""),
+    ],
+)
+def test_a_renamed_column_and_one_of_variant_are_refused_where_select_reads_them(
+    tmp_path: Path, select: str, told: str
+) -> None:
+    schema = json.dumps({"type": "struct", "fields": [*FIELDS, VARIANT]})
+    paths = frozenset(json.dumps([n, f"/{n}", "/col-1"]) for n in ("now", "before"))
+    columns = frozenset({"now", "before", "v", "other"})
+    state = TableState("t", schema, columns=columns, mapping="name", paths=paths)
+    (tmp_path / "lake.toml").write_text(settings_text("orders", select))
+    found = replace(listing(range(2)), position=Position(1, "", 0, state))
+    with pytest.raises(BackfillError, match=told) if told else nullcontext():
+        refuse_unknown_columns(found, load_settings(tmp_path).source)
 
 
 def test_a_far_time_of_a_commit_is_told_whatever_it_is(tmp_path: Path) -> None:

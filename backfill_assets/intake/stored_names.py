@@ -1,0 +1,140 @@
+"""Column mapping of Delta: what a table's columns, and the fields in them, are called in its data
+files.
+
+Not here: which files a table has, and their rows. A table whose columns may be renamed and dropped
+without a file being written has names of its own in its files (by the mode `name`), or numbers of
+the fields (by the mode `id`); its log says which. Partition values stand under these names, too.
+"""
+
+import json
+from collections import defaultdict
+from collections.abc import Iterable, Iterator, Mapping
+from typing import TYPE_CHECKING, Any
+
+from backfill_assets.kernel.tables.fingerprints import quoted_name
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+MODE = "delta.columnMapping.mode"  # of a table: none, name or id
+STORED_NAME, STORED_ID = "delta.columnMapping.physicalName", "delta.columnMapping.id"
+FIELD_ID = b"PARQUET:field_id"  # as Arrow tells the number of a field in a file
+
+
+def mapping_mode(configuration: Mapping[str, str | None]) -> str:
+    """How a table, by its properties, finds its columns in its files: `name`, `id`, or empty where
+    they are called alike."""
+    mode = configuration.get(MODE) or "none"
+    return "" if mode == "none" else mode
+
+
+def stored_name(field: Mapping[str, Any]) -> str:
+    """What a field of a schema, as Delta writes it, is called in files."""
+    return str((field.get("metadata") or {}).get(STORED_NAME) or field["name"])
+
+
+def stored_columns(schema: str) -> dict[str, str]:
+    """The columns of a schema, in Delta's JSON, by what each is called in files."""
+    return {stored_name(field): str(field["name"]) for field in json.loads(schema)["fields"]}
+
+
+def named_paths(schema: str) -> frozenset[str]:
+    """Every column and every field in one, as a text of the column, of its path by names, and of
+    the path that it has in files. Two schemas of a table agree on a name if they have the same text
+    of it."""
+    found = set[str]()
+    for field in json.loads(schema)["fields"]:
+        column = str(field["name"])
+        for path, stored in _paths_of(field, "", ""):
+            found.add(json.dumps([column, path, stored]))
+    return frozenset(found)
+
+
+def _paths_of(field: Mapping[str, Any], above: str, stored_above: str) -> Iterator[tuple[str, str]]:
+    """The path of a field, and of each one in it, by names and as it is in files."""
+    path, stored = f"{above}/{field['name']}", f"{stored_above}/{stored_name(field)}"
+    yield path, stored
+    for inner in _fields_within(field["type"]):
+        yield from _paths_of(inner, path, stored)
+
+
+def _fields_within(kind: Any) -> list[Mapping[str, Any]]:
+    """The fields of the structs in a type, whether it is one or holds them."""
+    if isinstance(kind, str):
+        return []
+    if kind["type"] == "struct":
+        return [*kind["fields"]]
+    parts = ("elementType", "keyType", "valueType")
+    return [field for part in parts if part in kind for field in _fields_within(kind[part])]
+
+
+def renamed_columns(paths: Iterable[str]) -> frozenset[str]:
+    """The columns, by the texts of `named_paths` of all schemas that a table had, that had other
+    names before, they themselves or a field in them, and those whose name another one had."""
+    stored_by_path, paths_by_stored = (
+        defaultdict[str, set[str]](set),
+        defaultdict[str, set[str]](set),
+    )
+    told = [[*map(str, json.loads(text))] for text in paths]
+    for _, path, stored in told:
+        stored_by_path[path.lower()].add(stored)
+        paths_by_stored[stored].add(path.lower())
+    found = set[str]()
+    for column, path, stored in told:
+        if len(stored_by_path[path.lower()]) > 1 or len(paths_by_stored[stored]) > 1:
+            found.add(column)
+    return frozenset(found)
+
+
+def column_expressions(schema: str, mode: str, file: "pa.Schema") -> dict[str, str]:
+    """For each column of a schema, in Delta's JSON, that a file has: the expression of DuckDB for
+    it over the file's own columns, with the names of today in it. `file`: the columns of the file;
+    `mode`: of the mapping."""
+    fields = json.loads(schema)["fields"]
+    found = dict[str, str]()
+    for field in fields:
+        stored = _stored_field(field, mode, file)
+        if stored is not None:
+            column = quoted_name(stored.name)
+            found[str(field["name"])] = _renamed(field["type"], mode, stored.type, column, 0)
+    return found
+
+
+def _stored_field(field: Mapping[str, Any], mode: str, among: Iterable["pa.Field"]) -> Any:
+    """The field of a file, among these, that holds a field of the schema; None if the file lacks
+    it."""
+    if mode != "id":
+        name = stored_name(field)
+        return next((there for there in among if there.name == name), None)
+    number = str((field.get("metadata") or {}).get(STORED_ID)).encode()
+    return next((there for there in among if (there.metadata or {}).get(FIELD_ID) == number), None)
+
+
+def _renamed(kind: Any, mode: str, stored: "pa.DataType", value: str, depth: int) -> str:
+    """The expression for a value of a type, whose form in the file is `stored`, with the names of
+    the schema in it. `depth`: of the lambdas around it."""
+    if not _fields_within(kind):
+        return value
+    if kind["type"] == "struct":
+        parts = list[str]()
+        for field in kind["fields"]:
+            there = _stored_field(field, mode, [stored.field(n) for n in range(stored.num_fields)])
+            part = "NULL"
+            if there is not None:
+                inner = f"struct_extract({value}, '{_escaped(there.name)}')"
+                part = _renamed(field["type"], mode, there.type, inner, depth)
+            parts.append(f"{quoted_name(field['name'])} := {part}")
+        return f"CASE WHEN {value} IS NULL THEN NULL ELSE struct_pack({', '.join(parts)}) END"
+    item = f"item_{depth}"
+    if kind["type"] == "array":
+        element = _renamed(kind["elementType"], mode, stored.value_type, item, depth + 1)
+        return f"list_transform({value}, lambda {item}: {element})"
+    key = _renamed(kind["keyType"], mode, stored.key_type, f"{item}.key", depth + 1)
+    held = _renamed(kind["valueType"], mode, stored.item_type, f"{item}.value", depth + 1)
+    entry = f"struct_pack(key := {key}, value := {held})"
+    entries = f"list_transform(map_entries({value}), lambda {item}: {entry})"
+    return f"CASE WHEN {value} IS NULL THEN NULL ELSE map_from_entries({entries}) END"
+
+
+def _escaped(name: str) -> str:
+    return name.replace("'", "''")

@@ -1,0 +1,199 @@
+"""Tables with what Delta gives to tables today, as Spark makes them: a source has at every version the
+rows that Spark reads there, or refuses a feature by name. Not here: loads of such a table
+(`test_table_sources_on_spark`)."""
+
+import os
+import random
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+from pyspark.sql import SparkSession
+
+from backfill_assets.kernel.tables.home import Lake
+from backfill_assets_tests.replayed_table import ReplayedTable, counted
+
+pytestmark = [
+    pytest.mark.users_do,
+    pytest.mark.on_spark("the tables are written by Spark's own Delta"),
+]
+PLAIN = "id BIGINT, day DATE, v STRING"
+ROWS = "SELECT id, DATE'2024-03-01' + CAST(id % 2 AS INT), concat('v', id) FROM range({}, {}, 1, 1)"
+# A feature, the columns and properties of a table that has it, and what is done to it.
+FEATURES = {
+    "row tracking": (PLAIN, "'delta.enableRowTracking' = 'true'", ""),
+    "v2 checkpoints": (
+        PLAIN,
+        "'delta.checkpointPolicy' = 'v2', 'delta.checkpointInterval' = '2'",
+        "",
+    ),
+    "identity and generated columns": (
+        "id BIGINT, day DATE, v STRING, n BIGINT GENERATED ALWAYS AS IDENTITY, y INT GENERATED ALWAYS AS (YEAR(day))",
+        "'delta.columnMapping.mode' = 'id'",
+        "",
+    ),
+    "default values, a change feed": (
+        "id BIGINT, day DATE, v STRING DEFAULT 'none'",
+        "'delta.feature.allowColumnDefaults' = 'supported', 'delta.enableChangeDataFeed' = 'true', "
+        "'delta.columnMapping.mode' = 'name'",
+        "",
+    ),
+    "type widening": (
+        "id INT, day DATE, v STRING",
+        "'delta.enableTypeWidening' = 'true'",
+        "ALTER TABLE {t} ALTER COLUMN id TYPE BIGINT",
+    ),
+}
+HISTORIES = int(os.environ.get("BACKFILL_ASSETS_DELTA_HISTORIES", "2"))  # by `thorough.py` more
+VECTORS = "'delta.enableDeletionVectors' = 'true'"
+
+
+def differing_versions(spark: SparkSession, replayed: ReplayedTable, name: str) -> Iterator[str]:
+    """What differs between the rows that commits brought and those that Spark reads."""
+    rows = replayed.read_on()
+    found = counted(
+        row.asDict(recursive=True) for row in spark.sql(f"SELECT * FROM {name}").collect()
+    )
+    if rows != found:
+        yield f"too many {[*(rows - found)][:3]}, too few {[*(found - rows)][:3]}"
+
+
+@pytest.mark.parametrize("feature", FEATURES)
+def test_a_table_with_a_feature_has_the_rows_that_spark_reads(
+    spark: SparkSession, lake: Lake, tmp_path: Path, feature: str
+) -> None:
+    columns, properties, change = FEATURES[feature]
+    name = f"delta.`{tmp_path / 'orders'}`"
+    spark.sql(
+        f"CREATE TABLE {name} ({columns}) USING delta TBLPROPERTIES ({properties}, {VECTORS})"
+    )
+    replayed = ReplayedTable(lake, str(tmp_path / "orders"))
+    for statement in (
+        f"INSERT INTO {name} (id, day, v) {ROWS.format(0, 6)}",
+        change.format(t=name),
+        f"UPDATE {name} SET v = 'w' WHERE id IN (1, 2)",
+        f"DELETE FROM {name} WHERE id = 3",
+    ):
+        if statement:
+            spark.sql(statement)
+            assert [*differing_versions(spark, replayed, name)] == [], statement
+
+
+class _History:
+    """A table of Spark's, and what may happen to it next."""
+
+    def __init__(self, spark: SparkSession, place: Path, chance: random.Random) -> None:
+        self.spark, self.chance, self.place = spark, chance, place
+        self.name, self.column, self.number, self.rows = f"delta.`{place}`", "v", 0, 40
+        mode = chance.choice(["none", "name", "id"])
+        self.is_mapped = mode != "none"
+        layout = chance.choice(["", "PARTITIONED BY (day)", "CLUSTER BY (day)"])
+        self.run(
+            f"CREATE TABLE {{t}} ({PLAIN}) USING delta {layout} TBLPROPERTIES "
+            f"({VECTORS}, 'delta.columnMapping.mode' = '{mode}')"
+        )
+        self.run(f"INSERT INTO {{t}} {ROWS.format(0, self.rows)}")
+
+    def run(self, statement: str) -> None:
+        """Run a statement about the table `{t}`."""
+        self.spark.sql(statement.format(t=self.name))
+
+    def step(self) -> bool:
+        """Let something happen to the table; whether a column has another name, or is another one,
+        afterwards."""
+        steps: list[Callable[[], bool]] = [
+            self._insert,
+            self._update,
+            self._delete,
+            self._merge,
+            self._compact,
+            self._restore,
+            self._overwrite_day,
+            self._purge,
+            self._vacuum,
+        ]
+        if self.is_mapped:
+            steps += [self._rename, self._drop]
+        return self.chance.choice(steps)()
+
+    def _some(self) -> str:
+        return f"id % {self.chance.randint(2, 7)} = {self.chance.randint(0, 1)}"
+
+    def _insert(self) -> bool:
+        self.run(f"INSERT INTO {{t}} {ROWS.format(self.rows, self.rows + 5)}")
+        self.rows += 5
+        return False
+
+    def _update(self) -> bool:
+        self.number += 1
+        self.run(f"UPDATE {{t}} SET {self.column} = 'u{self.number}' WHERE {self._some()}")
+        return False
+
+    def _delete(self) -> bool:
+        self.run(
+            f"DELETE FROM {{t}} WHERE {self._some()} AND id > {self.chance.randint(0, self.rows)}"
+        )
+        return False
+
+    def _merge(self) -> bool:
+        low = self.chance.randint(0, self.rows)
+        self.run(
+            f"MERGE INTO {{t}} t USING (SELECT id FROM range({low}, {self.rows + 3})) s ON t.id = s.id "
+            f"WHEN MATCHED AND t.{self._some()} THEN DELETE WHEN MATCHED THEN UPDATE SET {self.column} = 'm' "
+            "WHEN NOT MATCHED THEN INSERT (id, day) VALUES (s.id, DATE'2024-03-02')"
+        )
+        return False
+
+    def _compact(self) -> bool:
+        self.run("OPTIMIZE {t}")
+        return False
+
+    def _purge(self) -> bool:
+        self.run("REORG TABLE {t} APPLY (PURGE)")
+        return False
+
+    def _vacuum(self) -> bool:
+        self.spark.conf.set("spark.databricks.delta.retentionDurationCheck.enabled", "false")
+        self.run("VACUUM {t} RETAIN 0 HOURS")
+        return False
+
+    def _overwrite_day(self) -> bool:
+        self.run(
+            "INSERT INTO {t} REPLACE WHERE day = DATE'2024-03-02' SELECT * FROM {t} WHERE "
+            f"day = DATE'2024-03-02' AND NOT ({self._some()})"
+        )
+        return False
+
+    def _restore(self) -> bool:
+        """Back by one version, whose files no vacuum took."""
+        self.run("DELETE FROM {t} WHERE id % 5 = 0")
+        newest = self.spark.sql(f"DESCRIBE HISTORY {self.name} LIMIT 1").head()
+        assert newest is not None
+        self.run(f"RESTORE TABLE {{t}} TO VERSION AS OF {newest['version'] - 1}")
+        return False
+
+    def _rename(self) -> bool:
+        self.number += 1
+        self.run(f"ALTER TABLE {{t}} RENAME COLUMN {self.column} TO v{self.number}")
+        self.column = f"v{self.number}"
+        return True
+
+    def _drop(self) -> bool:
+        self.run(f"ALTER TABLE {{t}} DROP COLUMN {self.column}")
+        self.run(f"ALTER TABLE {{t}} ADD COLUMN ({self.column} STRING)")
+        return True
+
+
+@pytest.mark.parametrize("seed", range(HISTORIES))
+def test_whatever_happens_to_a_table_a_source_has_the_rows_that_spark_reads(
+    spark: SparkSession, lake: Lake, tmp_path: Path, seed: int
+) -> None:
+    history = _History(spark, tmp_path / "orders", random.Random(seed))
+    replayed = ReplayedTable(lake, str(history.place))
+    for _ in range(10):
+        is_renamed = history.step()
+        if is_renamed:  # `first_version`, the way out that the refusal names
+            newest = spark.sql(f"DESCRIBE HISTORY {history.name} LIMIT 1").head()
+            assert newest is not None
+            replayed = ReplayedTable(lake, str(history.place), newest["version"])
+        assert [*differing_versions(spark, replayed, history.name)] == []

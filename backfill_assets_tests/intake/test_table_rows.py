@@ -1,0 +1,90 @@
+"""The rows that a commit changed: those that a deletion vector took away or gave back, whatever the
+columns are called in files. Not here: rewritten files and change feeds
+(`intake.test_table_changes`), and tables of Spark (`end_to_end.test_delta_features`)."""
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pyarrow.parquet as pq
+import pytest
+
+from backfill_assets.intake.source_log import TableFile
+from backfill_assets.intake.table_rows import copy_changed_rows
+from backfill_assets.kernel.tables.embedded import duckdb_cursor
+from backfill_assets.kernel.tables.home import Lake
+from backfill_assets_tests.delta_features import (
+    delete_by_vector,
+    inline_vector,
+    rename_columns,
+    vector_in_file,
+)
+from backfill_assets_tests.tables import added_files, append, brought
+
+NOON = 1_709_400_000_000
+REST = ("2024-03-01 10:00", "A", 1)
+
+
+@pytest.fixture
+def table(tmp_path: Path) -> Iterator[Path]:
+    """A table of one file with the rows a to e."""
+    append(tmp_path / "orders", "2024-03-01 20:00", *[(key, *REST) for key in "abcde"])
+    return tmp_path / "orders"
+
+
+def changed(lake: Lake, content: TableFile, folder: Path) -> list[tuple[str, str]]:
+    """What a commit did with which rows, by their ids."""
+    copy = folder / "changed.parquet"
+    with duckdb_cursor(lake) as engine:
+        count = copy_changed_rows(engine, content, copy)
+    rows = [(r["_change_type"], r["id"]) for r in pq.read_table(copy).to_pylist()]
+    assert len(rows) == count
+    return rows
+
+
+def test_rows_that_a_vector_takes_away_are_gone_and_come_back_with_an_earlier_one(
+    lake: Lake, table: Path, tmp_path: Path
+) -> None:
+    (plain,) = added_files(table)
+    first = delete_by_vector(table, plain, vector_in_file(table, {1}), 1, NOON)
+    second = delete_by_vector(table, first, inline_vector({1, 3, 4}), 2, NOON + 1000)
+    delete_by_vector(table, second, first["deletionVector"], 3, NOON + 2000)
+    _, *commits = brought(table)
+    assert [content.name for content in commits] == ["1/changes", "2/changes", "3/changes"]
+    found = [changed(lake, content, tmp_path) for content in commits]
+    assert found == [
+        [("delete", "b")],
+        [("delete", "d"), ("delete", "e")],
+        [("insert", "d"), ("insert", "e")],
+    ]
+
+
+def test_a_table_that_begins_with_a_vector_brings_the_rows_that_are_left(
+    lake: Lake, table: Path, tmp_path: Path
+) -> None:
+    (plain,) = added_files(table)
+    delete_by_vector(table, plain, vector_in_file(table, {0, 4}), 1, NOON)
+    (content,) = brought(table, 1)
+    assert changed(lake, content, tmp_path) == [("insert", key) for key in "bcd"]
+
+
+def test_a_vector_that_vacuum_took_makes_its_commit_unreadable(table: Path) -> None:
+    (plain,) = added_files(table)
+    delete_by_vector(table, plain, vector_in_file(table, {0}), 1, NOON)
+    assert brought(table)[-1].is_readable
+    (vector,) = table.glob("*.bin")
+    vector.unlink()
+    assert [content.is_readable for content in brought(table)] == [True, False]
+
+
+def test_a_mapped_table_brings_its_rows_under_its_own_names(
+    lake: Lake, table: Path, tmp_path: Path
+) -> None:
+    rename_columns(table, {"id": "id_now", "n": "n_now"})
+    (content,) = brought(table)
+    assert content.name == "0/changes"
+    copy = tmp_path / "changed.parquet"
+    with duckdb_cursor(lake) as engine:
+        assert copy_changed_rows(engine, content, copy) == 5
+    found = pq.read_table(copy).to_pylist()
+    assert [row["id_now"] for row in found] == [*"abcde"]
+    assert [*found[0]] == ["_change_type", "id_now", "at", "who", "n_now"]
