@@ -16,6 +16,7 @@ from pathlib import Path
 from typing import Any
 
 from backfill_assets.kernel.log.log import commit_name
+from backfill_assets.kernel.place.choice import place_of_others
 
 Z85 = string.digits + string.ascii_lowercase + string.ascii_uppercase + ".-:+=^!/*?&<>()[]{}@%$#"
 B85 = string.digits + string.ascii_uppercase + string.ascii_lowercase + "!#$%&()*+-;<=>?@^_`{|}~"
@@ -89,12 +90,12 @@ def inline_vector(rows: Collection[int]) -> dict[str, Any]:
     }
 
 
-def vector_in_file(table: Path, rows: Collection[int], prefix: str = "") -> dict[str, Any]:
+def vector_in_file(table: Path | str, rows: Collection[int], prefix: str = "") -> dict[str, Any]:
     """A vector in a new file of the table, below a folder `prefix`."""
     content, name = encoded_rows(rows), uuid.uuid4()
     framed = struct.pack(">i", len(content)) + content + struct.pack(">I", zlib.crc32(content))
-    (table / prefix).mkdir(exist_ok=True)
-    (table / prefix / f"deletion_vector_{name}.bin").write_bytes(b"\x01" + framed)
+    file = f"{prefix}/deletion_vector_{name}.bin" if prefix else f"deletion_vector_{name}.bin"
+    place_of_others(str(table)).write(file, b"\x01" + framed)
     return {
         "storageType": "u",
         "pathOrInlineDv": f"{prefix}{base85(name.bytes)}",
@@ -105,7 +106,7 @@ def vector_in_file(table: Path, rows: Collection[int], prefix: str = "") -> dict
 
 
 def delete_by_vector(
-    table: Path, added: dict[str, Any], vector: dict[str, Any], version: int, time: int
+    table: Path | str, added: dict[str, Any], vector: dict[str, Any], version: int, time: int
 ) -> dict[str, Any]:
     """Commit that a file, as the action says that `added` it, has this vector from now on; return
     the action that adds it again."""
@@ -115,7 +116,7 @@ def delete_by_vector(
     info = {"timestamp": time, "operation": "DELETE"}
     actions = [{"commitInfo": info}, {"protocol": PROTOCOL}, {"remove": gone}, {"add": again}]
     lines = "".join(f"{json.dumps(action)}\n" for action in actions)
-    (table / commit_name(version)).write_text(lines)
+    place_of_others(str(table)).write(commit_name(version), lines.encode())
     return again
 
 

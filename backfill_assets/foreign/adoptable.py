@@ -75,7 +75,7 @@ class Adoption:
         """The table as it lies there now. Raises BackfillError, naming why, for one that cannot be
         read."""
         try:
-            return open_external(self.name, self.place)
+            return open_external(self.name, self.place, is_plain=True)
         except BackfillError as error:
             # Others are of a store, which may answer another time.
             if type(error) not in (BackfillError, UnreadableLog):

@@ -21,6 +21,7 @@ from backfill_assets.kernel.core.contracts import Column, Contract
 from backfill_assets.kernel.core.days import ONE_DAY, ranges_text
 from backfill_assets.kernel.core.digests import digest_of
 from backfill_assets.kernel.core.errors import BackfillError, SettingsError
+from backfill_assets.kernel.log.features import refused_features
 from backfill_assets.kernel.log.file_names import OTHERS, file_fault, name_fault, printable_name
 from backfill_assets.kernel.log.log import FileChange, LiveFile, commit_digest
 from backfill_assets.kernel.log.log_bounds import log_fault
@@ -194,10 +195,13 @@ def external_place(name: str, table: str, base: Path) -> str:
     return address or str((base / Path(table).expanduser()).resolve())
 
 
-def open_external(name: str, place: str, version: int | None = None) -> "DeltaTable":
-    """The table of others in a folder or a bucket, at a version (None: the newest). Raises
-    BackfillError, naming why, for one that is not there, and for deleted rows and renamed columns
-    that plain files do not show."""
+def open_external(
+    name: str, place: str, version: int | None = None, *, is_plain: bool = False
+) -> "DeltaTable":
+    """The table of others in a folder or a bucket, at a version (None: the newest). `is_plain`: its
+    files must give its rows as they lie. Raises BackfillError, naming why, for one that is not
+    there, for a feature that is not read and, if it `is_plain`, for deleted rows and renamed
+    columns."""
     from deltalake import DeltaTable
     from deltalake.exceptions import DeltaError
 
@@ -210,20 +214,23 @@ def open_external(name: str, place: str, version: int | None = None) -> "DeltaTa
     except (DeltaError, OSError) as error:
         there.refuse_loss(error)
         raise unreadable_log_error(name, f"{place}: {' '.join(str(error).split())}") from error
+    for feature in refused_features(opened.protocol().reader_features or (), "input"):
+        raise external_table_error(name, f"its readers need the feature {feature}", PLAIN)
+    if is_plain:
+        _refuse_no_plain_files(name, opened)
+    return opened
+
+
+def _refuse_no_plain_files(name: str, opened: "DeltaTable") -> None:
+    """Raise BackfillError for renamed columns and deleted rows that plain files do not show."""
     mode = opened.metadata().configuration.get("delta.columnMapping.mode") or "none"
     if mode != "none":
-        raise external_table_error(
-            name, f"its columns are renamed by column mapping ({mode})", PLAIN
-        )
+        culprit = f"its columns are renamed by column mapping ({mode})"
+        raise external_table_error(name, culprit, PLAIN)
     if _has_deleted_rows(opened):
-        fix = (
-            "Have its owner run REORG TABLE … APPLY (PURGE) after delta.enableDeletionVectors = "
-            "false"
-        )
-        raise external_table_error(
-            name, "it has deletion vectors, rows that are deleted beside their files", fix
-        )
-    return opened
+        culprit = "it has deletion vectors, rows that are deleted beside their files"
+        fix = "REORG TABLE … APPLY (PURGE) after delta.enableDeletionVectors = false"
+        raise external_table_error(name, culprit, f"Have its owner run {fix}")
 
 
 def _has_deleted_rows(opened: "DeltaTable") -> bool:
@@ -321,12 +328,17 @@ def file_prefix(table: Place, contract: Contract) -> str:
 
 
 def file_references(
-    opened: "DeltaTable", contract: Contract, place: Place, prefix: str | None = ""
+    opened: "DeltaTable",
+    contract: Contract,
+    place: Place,
+    prefix: str | None = "",
+    day_in_files: str = "",
 ) -> list[Reference]:
     """The data files of an opened table of others, which lies at `place`, those of rows without a
     day included. `prefix`: what their names begin with in the lake's log of the table (""; None:
-    `opened` is that log, whose names have it already, and are trusted). Raises BackfillError for
-    names that are no files of the table, and for paths that do not name their day."""
+    `opened` is that log, whose names have it already, and are trusted). `day_in_files`: what the
+    day is called in files whose folders do not name it ("": as in the table). Raises BackfillError
+    for names that are no files of the table, and for paths that do not name their day."""
     added = opened.get_add_actions(flatten=True)
     day = contract.day_column
     found = list[Reference]()
@@ -339,13 +351,13 @@ def file_references(
         columns["size_bytes"],
         columns.get("num_records", unknown),
         columns.get(f"partition.{day}", unknown),
-        columns.get(f"min.{day}", unknown),
-        columns.get(f"max.{day}", unknown),
+        columns.get(f"min.{day_in_files or day}", unknown),
+        columns.get(f"max.{day_in_files or day}", unknown),
         strict=True,
     ):
         if is_theirs:
             _refuse_name(contract, path)
-        if laid_out and value and f"{day}={value}/" not in path:
+        if laid_out and value and not day_in_files and f"{day}={value}/" not in path:
             raise _named_file_error(contract, path, "which is not named by its folder and day")
         first, last = (value, value) if laid_out else (least, most)
         file = LiveFile(f"{prefix or ''}{path}", str(value) if value else None, size)

@@ -39,6 +39,7 @@ from backfill_assets.foreign.external import (
     refuse_other_layout,
     seen_contract,
 )
+from backfill_assets.foreign.plain_copies import PlainCopies
 from backfill_assets.kernel.core.clock import utc_today
 from backfill_assets.kernel.core.contracts import Contract
 from backfill_assets.kernel.core.days import ONE_DAY
@@ -224,10 +225,13 @@ class _Look:
         self.text = _version_text(lake, contract, opened)
         self.prefix = file_prefix(self.path, contract)
         # The files by their names in the lake's log: of others' version now, and of the last look.
-        there = file_references(opened, contract, self.place, self.prefix)
-        self.there = {r.file.path: self._with_days(r) for r in there if self._has_lake_days(r)}
+        self.copies = PlainCopies(lake, contract, opened, self.path, self.prefix)
+        day_in_files = self.copies.day_in_files if self.copies.form.mapping else ""
+        found = file_references(opened, contract, self.place, self.prefix, day_in_files)
+        plain = [self.copies.plain_reference(r) for r in found if self._has_lake_days(r)]
+        self.there = {r.file.path: self._with_days(r) for r in plain}
         self.here = {r.file.path: r for r in self._files_in_lake()}
-        self.without_day = sum(r.rows or 0 for r in there if self._has_no_day(r))
+        self.without_day = sum(self.copies.row_count(r) for r in found if self._has_no_day(r))
         self.later = self._first_later_day()
 
     def _first_later_day(self) -> date | None:
@@ -267,7 +271,9 @@ class _Look:
         new = [r for path, r in self.there.items() if path not in both]
         gone = [r.file for path, r in self.here.items() if path not in both]
         stats = {r.file.path: r.stats(self.contract.day_column) for r in new}
-        commit_references(self.path, self.contract, receipt, [r.file for r in new], stats, gone)
+        added = [r.file for r in new]
+        version = commit_references(self.path, self.contract, receipt, added, stats, gone)
+        self.copies.drop_old(self.there, version)
         return Observation(
             self.contract.name, self.opened.version(), tuple(receipt.days), self.without_day
         )
@@ -303,7 +309,8 @@ class _Look:
         """The days that may hold other rows than when the lake last looked; None: any."""
         if not self._is_same_log():
             return None
-        moved = self._moved_days()
+        # A vector, or another name of a column, may have changed rows of a file that stays.
+        moved = None if self.copies.are_used_by(self.there) else self._moved_days()
         if moved is None:  # then by the files that are new or gone
             both = self._files_in_both()
             files = (*self.here.items(), *self.there.items())

@@ -26,6 +26,7 @@ ROOM = Room(
     offers={
         "log_fault": "intake.log_bounds:log_fault",
         "data_fault": "intake.log_bounds:data_fault",
+        "plain_form": "intake.plain_form:plain_form",
     },
     fences=("intake.forgotten:erased_meanwhile",),
     settings="intake.settings:LandedSettings",

@@ -19,24 +19,15 @@ pytestmark = [
 ]
 PLAIN = "id BIGINT, day DATE, v STRING"
 ROWS = "SELECT id, DATE'2024-03-01' + CAST(id % 2 AS INT), concat('v', id) FROM range({}, {}, 1, 1)"
-# A feature, the columns and properties of a table that has it, and what is done to it.
+# Features, the columns and properties of a table that has them, and what is done to it.
 FEATURES = {
-    "row tracking": (PLAIN, "'delta.enableRowTracking' = 'true'", ""),
-    "v2 checkpoints": (
-        PLAIN,
-        "'delta.checkpointPolicy' = 'v2', 'delta.checkpointInterval' = '2'",
-        "",
-    ),
-    "identity and generated columns": (
-        "id BIGINT, day DATE, v STRING, n BIGINT GENERATED ALWAYS AS IDENTITY, y INT GENERATED ALWAYS AS (YEAR(day))",
-        "'delta.columnMapping.mode' = 'id'",
-        "",
-    ),
-    "default values, a change feed": (
-        "id BIGINT, day DATE, v STRING DEFAULT 'none'",
-        "'delta.feature.allowColumnDefaults' = 'supported', 'delta.enableChangeDataFeed' = 'true', "
-        "'delta.columnMapping.mode' = 'name'",
-        "",
+    "all that change no row": (
+        "id BIGINT, day DATE, v STRING DEFAULT 'none', n BIGINT GENERATED ALWAYS AS IDENTITY, "
+        "y INT GENERATED ALWAYS AS (YEAR(day)), at TIMESTAMP_NTZ",
+        "'delta.enableRowTracking' = 'true', 'delta.checkpointPolicy' = 'v2', "
+        "'delta.checkpointInterval' = '2', 'delta.enableInCommitTimestamps' = 'true', "
+        "'delta.feature.allowColumnDefaults' = 'supported', 'delta.columnMapping.mode' = 'id'",
+        "ALTER TABLE {t} ADD CONSTRAINT positive CHECK (id >= 0)",
     ),
     "type widening": (
         "id INT, day DATE, v STRING",
@@ -44,7 +35,8 @@ FEATURES = {
         "ALTER TABLE {t} ALTER COLUMN id TYPE BIGINT",
     ),
 }
-HISTORIES = int(os.environ.get("BACKFILL_ASSETS_DELTA_HISTORIES", "2"))  # by `thorough.py` more
+STEPS = 8 if "BACKFILL_ASSETS_DELTA_HISTORIES" in os.environ else 5  # that a history has
+HISTORIES = int(os.environ.get("BACKFILL_ASSETS_DELTA_HISTORIES", "1"))  # by `thorough.py` more
 VECTORS = "'delta.enableDeletionVectors' = 'true'"
 
 
@@ -85,12 +77,14 @@ class _History:
     def __init__(self, spark: SparkSession, place: Path, chance: random.Random) -> None:
         self.spark, self.chance, self.place = spark, chance, place
         self.name, self.column, self.number, self.rows = f"delta.`{place}`", "v", 0, 40
-        mode = chance.choice(["none", "name", "id"])
+        mode = chance.choice(["name", "id", "none"])
+        feed = chance.choice(["false", "true"])
         self.is_mapped = mode != "none"
         layout = chance.choice(["", "PARTITIONED BY (day)", "CLUSTER BY (day)"])
         self.run(
             f"CREATE TABLE {{t}} ({PLAIN}) USING delta {layout} TBLPROPERTIES "
-            f"({VECTORS}, 'delta.columnMapping.mode' = '{mode}')"
+            f"({VECTORS}, 'delta.columnMapping.mode' = '{mode}', "
+            f"'delta.enableChangeDataFeed' = '{feed}')"
         )
         self.run(f"INSERT INTO {{t}} {ROWS.format(0, self.rows)}")
 
@@ -190,7 +184,7 @@ def test_whatever_happens_to_a_table_a_source_has_the_rows_that_spark_reads(
 ) -> None:
     history = _History(spark, tmp_path / "orders", random.Random(seed))
     replayed = ReplayedTable(lake, str(history.place))
-    for _ in range(10):
+    for _ in range(STEPS):
         is_renamed = history.step()
         if is_renamed:  # `first_version`, the way out that the refusal names
             newest = spark.sql(f"DESCRIBE HISTORY {history.name} LIMIT 1").head()

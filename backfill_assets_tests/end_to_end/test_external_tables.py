@@ -27,7 +27,6 @@ from backfill_assets.engines.lake_session import LakeSession
 from backfill_assets.foreign.observing import observe_table
 from backfill_assets.kernel.core.addresses import STATE_VARIABLE, local_root
 from backfill_assets.kernel.core.clock import utc_now
-from backfill_assets.kernel.core.errors import BackfillError
 from backfill_assets.kernel.place.choice import place_at, place_of_others
 from backfill_assets.kernel.tables.home import Lake, read_lake
 from backfill_assets.kernel.tables.settings import FILE_NAME
@@ -377,5 +376,10 @@ def test_what_spark_writes_is_followed_by_its_days(
         (9, "x", 1709251209),
     }
     assert look("ALTER TABLE {} SET TBLPROPERTIES ('delta.enableDeletionVectors' = 'true')") == []
-    with pytest.raises(BackfillError, match="external table orders: it has deletion vectors"):
-        look("DELETE FROM {} WHERE id = 5")
+    assert look("DELETE FROM {} WHERE id = 5") == [str(D3)]
+    assert look("UPDATE {} SET tags = array('z') WHERE id = 1") == [str(D2)]
+    assert (1, "z", 1709251201) in orders_of_second_day(made)
+    assert look("ALTER TABLE {} SET TBLPROPERTIES ('delta.columnMapping.mode' = 'name')") == []
+    assert look("ALTER TABLE {} RENAME COLUMN at TO ordered_at") == [str(D1), str(D2), str(D3)]
+    frame = LakeSession(made).read("orders", made.store.head("orders"), "day", [D2])
+    assert {row.id for row in frame.where("ordered_at IS NOT NULL").collect()} == {1, 4, 7, 9}

@@ -2,14 +2,15 @@
 columns are called in files. Not here: rewritten files and change feeds
 (`intake.test_table_changes`), and tables of Spark (`end_to_end.test_delta_features`)."""
 
-from collections.abc import Iterator
 from pathlib import Path
 
 import pyarrow.parquet as pq
 import pytest
 
 from backfill_assets.intake.source_log import TableFile
+from backfill_assets.intake.table_changes import take_in_content
 from backfill_assets.intake.table_rows import copy_changed_rows
+from backfill_assets.kernel.core.addresses import STATE_VARIABLE
 from backfill_assets.kernel.tables.embedded import duckdb_cursor
 from backfill_assets.kernel.tables.home import Lake
 from backfill_assets_tests.delta_features import (
@@ -25,7 +26,7 @@ REST = ("2024-03-01 10:00", "A", 1)
 
 
 @pytest.fixture
-def table(tmp_path: Path) -> Iterator[Path]:
+def table(tmp_path: Path) -> Path:
     """A table of one file with the rows a to e."""
     append(tmp_path / "orders", "2024-03-01 20:00", *[(key, *REST) for key in "abcde"])
     return tmp_path / "orders"
@@ -74,6 +75,20 @@ def test_a_vector_that_vacuum_took_makes_its_commit_unreadable(table: Path) -> N
     (vector,) = table.glob("*.bin")
     vector.unlink()
     assert [content.is_readable for content in brought(table)] == [True, False]
+
+
+def test_a_vector_in_a_bucket_is_read_where_it_lies(
+    lake: Lake, bucket_address: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv(STATE_VARIABLE, str(tmp_path / "state"))
+    table = f"{bucket_address}/orders"
+    append(table, "2024-03-01 20:00", *[(key, *REST) for key in "abc"])
+    (plain,) = added_files(table)
+    delete_by_vector(table, plain, vector_in_file(table, {1}, "ab"), 1, NOON)
+    _, content = brought(table)
+    stored = take_in_content(lake, content)
+    rows = pq.read_table(stored.parquet).to_pylist()
+    assert [(row["_change_type"], row["id"]) for row in rows] == [("delete", "b")]
 
 
 def test_a_mapped_table_brings_its_rows_under_its_own_names(

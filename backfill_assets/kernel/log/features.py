@@ -36,15 +36,16 @@ FEATURES = (
     Feature("checkConstraints", IGNORED, IGNORED, IGNORED),  # the same
     Feature("generatedColumns", IGNORED, IGNORED, IGNORED),  # the same
     Feature("changeDataFeed", READ, IGNORED, IGNORED),
-    Feature("deletionVectors", READ, REFUSED, REFUSED),
-    Feature("columnMapping", READ, REFUSED, REFUSED),
-    Feature("variantType", READ, REFUSED, REFUSED),  # source: refused where it is selected
-    Feature("variantType-preview", READ, REFUSED, REFUSED),  # the same
+    Feature("deletionVectors", READ, READ, REFUSED),
+    Feature("columnMapping", READ, READ, REFUSED),
+    # A source is refused where it selects one, an input lacks such columns.
+    Feature("variantType", IGNORED, IGNORED, REFUSED),
+    Feature("variantType-preview", IGNORED, IGNORED, REFUSED),
     Feature("timestampNtz", READ, READ, REFUSED),
     Feature("v2Checkpoint", READ, READ, REFUSED),
     Feature("vacuumProtocolCheck", IGNORED, IGNORED, REFUSED),
-    Feature("typeWidening", READ, REFUSED, REFUSED),
-    Feature("typeWidening-preview", READ, REFUSED, REFUSED),
+    Feature("typeWidening", READ, READ, REFUSED),
+    Feature("typeWidening-preview", READ, READ, REFUSED),
     Feature("identityColumns", IGNORED, IGNORED, REFUSED),
     Feature("allowColumnDefaults", IGNORED, IGNORED, REFUSED),
     Feature("rowTracking", IGNORED, IGNORED, REFUSED),

@@ -1,0 +1,100 @@
+"""The rows of a data file of a table of others as a plain file would have them: without those that
+a deletion vector takes away, under the names that the table gives its columns.
+
+Not here: where copies of such files lie, and when they are made (`foreign.plain_copies`, which asks
+for this by a word), and what commits of a source changed (`intake.table_rows`).
+"""
+
+import hashlib
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING
+from urllib.parse import unquote
+
+from backfill_assets.intake.deleted_rows import deleted_by_file
+from backfill_assets.intake.stored_names import (
+    column_expressions,
+    mapping_mode,
+    named_paths,
+    stored_columns,
+)
+from backfill_assets.kernel.core.digests import digest_of
+from backfill_assets.kernel.tables.embedded import sql_literal
+from backfill_assets.kernel.tables.fingerprints import quoted_name
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+    from deltalake import DeltaTable
+    from duckdb import DuckDBPyConnection
+
+DELETED = "deleted_rows"  # the name of the numbers of deleted rows in a query
+
+
+@dataclass(frozen=True)
+class PlainForm:
+    """How the data files of a version of a table become plain ones."""
+
+    schema: str  # as Delta writes it
+    mapping: str  # of columns to those in files: `name`, `id`, "" for none
+    # Rows that are no rows of the table, by the names of their files in it.
+    deleted: Mapping[str, "pa.Int64Array"] = field(default_factory=dict)
+
+    def id_of(self, name: str) -> str:
+        """What tells the rows of a file in this version, under their names, from those in another;
+        empty where the file gives them as it lies."""
+        rows = self.deleted.get(unquote(name))
+        if rows is None and not self.mapping:
+            return ""
+        names = sorted(named_paths(self.schema)) if self.mapping else []
+        numbers = b"" if rows is None else b"".join(bytes(b) for b in rows.buffers() if b)
+        return digest_of([name, names, hashlib.sha256(numbers).hexdigest()])
+
+    def deleted_in(self, name: str) -> int:
+        """How many rows of a file are no rows of the table."""
+        return len(self.deleted.get(unquote(name), ()))
+
+    def stored_name(self, column: str) -> str:
+        """What a column is called in files."""
+        named = {name: stored for stored, name in stored_columns(self.schema).items()}
+        return named.get(column, column) if self.mapping else column
+
+    def copy_rows(
+        self,
+        engine: "DuckDBPyConnection",
+        name: str,
+        source: Path,
+        columns: Mapping[str, str],
+        target: Path,
+    ) -> int:
+        """Write the rows of a file, which lies at `source`, in their order to a Parquet file, with
+        these columns, cast to types of DuckDB (NULL where the file lacks one). Returns how many
+        these are."""
+        import pyarrow as pa
+        import pyarrow.parquet as pq
+
+        found = column_expressions(self.schema, self.mapping, pq.read_schema(source))
+        cast = ", ".join(
+            f"CAST({found.get(column, 'NULL')} AS {kind}) AS {quoted_name(column)}"
+            for column, kind in columns.items()
+        )
+        options = "hive_partitioning = false, file_row_number = true"
+        read = f"read_parquet({sql_literal(str(source))}, {options})"
+        rows = self.deleted.get(unquote(name), pa.array([], pa.int64()))
+        engine.register(DELETED, pa.table({"number": rows}))
+        query = (
+            f"SELECT {cast} FROM {read} WHERE file_row_number NOT IN (SELECT number FROM {DELETED})"
+        )
+        copy = f"COPY ({query}) TO {sql_literal(str(target))} (FORMAT parquet, COMPRESSION zstd)"
+        try:
+            (count,) = engine.execute(copy).fetchall()[0]
+        finally:
+            engine.unregister(DELETED)
+        return int(count)
+
+
+def plain_form(opened: "DeltaTable") -> PlainForm:
+    """How the data files of an opened table become plain ones. Raises DeltaError where a deletion
+    vector cannot be read."""
+    mapping = mapping_mode(opened.metadata().configuration)
+    return PlainForm(opened.schema().to_json(), mapping, deleted_by_file(opened))
