@@ -1,6 +1,7 @@
 """Leases: taken over once their time is over, never from one who renews, and a write that is dead
 commits nothing. Not here: many histories of writers and sweepers (`test_write_states`)."""
 
+from dataclasses import replace
 from datetime import timedelta
 from math import inf
 from pathlib import Path
@@ -11,8 +12,10 @@ from backfill_assets.buckets import leases
 from backfill_assets.kernel.place.folder import Folder
 from backfill_assets.kernel.place.lease_watch import LeaseWatch
 from backfill_assets.kernel.place.port import LOCKS, Held, Swept
+from backfill_assets_tests.builders import STAGING, day, receipt
 from backfill_assets_tests.clocks import Clock, set_to
 from backfill_assets_tests.faults import doing_before
+from backfill_assets_tests.files import bare_lake, stage_by_hand
 from backfill_assets_tests.kernel.place.test_lease_watch import left
 
 
@@ -82,6 +85,21 @@ def test_a_marker_is_swept_when_its_writer_is_silent_and_the_writer_then_commits
     assert [*leases.abandoned_markers(place, "m", lambda *_: True)] == ["1"], (
         "until its files are gone"
     )
+
+
+def test_a_write_whose_files_another_process_of_this_machine_swept_says_that_and_no_file_name(
+    place: Folder,
+) -> None:
+    lake = bare_lake(Path(place.path))
+    staged = stage_by_hand(lake, STAGING, [{"entity": "A", "value": 1, "event_date": day(0)}])
+    held = leases.hold_marker(place, "m/1")
+    left(place, "m/1", 1000, **{**held.body, "seconds": 120.0})
+    assert [*leases.abandoned_markers(place, "m", lambda *_: True)] == ["1"]
+    staged.table.delete_below(staged.name)
+    paused = replace(staged, _give_up=held)
+    with pytest.raises(Swept, match="another process took it for dead and removed its files"):
+        lake.store.replace_days(STAGING, paused, [day(0)], receipt())
+    assert lake.store.rows("staging") == []
 
 
 def test_a_write_that_may_be_committing_is_swept_only_when_the_log_is_past_it(

@@ -17,6 +17,7 @@ from pathlib import Path
 from urllib.parse import unquote
 
 from backfill_assets.kernel.core.contracts import Contract
+from backfill_assets.kernel.core.view import NO_VERSION
 from backfill_assets.kernel.log.log import (
     FILE_DIGEST_CHARS,
     CommittedWrites,
@@ -158,6 +159,16 @@ class Staged:
             except Swept:
                 self.tried = False  # what this process wrote after the sweep is its own to delete
                 raise
+
+    @contextmanager
+    def explaining_loss(self) -> Iterator[None]:
+        """Raise Swept in place of Gone, for a file that the block wants, where another process of
+        this machine took the write for dead, and its files."""
+        try:
+            yield
+        except Gone:
+            self.committing(NO_VERSION)
+            raise
 
     def drop(self) -> None:
         """Delete every file, unless a commit was tried (`sweep_writes` then asks the log); give up

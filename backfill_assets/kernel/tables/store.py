@@ -8,7 +8,7 @@ are not readable through the table until `replace_days` or `append` commits them
 """
 
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
-from contextlib import AbstractContextManager, contextmanager
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from dataclasses import dataclass, replace
 from datetime import date
 from typing import TYPE_CHECKING, Any, TypeVar
@@ -301,14 +301,16 @@ class TableStore:
         if staged is not None and staged.tried and since is not None:
             staged.committing(since + 1)  # first of all: its files may be swept since the last try
         self._ensure_table(contract, since)
-        adds, removes = self._changed_files(contract, staged, days, since)
-        receipt = replace(receipt, bytes=sum(f.size for f in adds))
-        return self._commit_changes(contract, staged, receipt, (adds, removes), since)
+        with staged.explaining_loss() if staged is not None else nullcontext():
+            adds, removes = self._changed_files(contract, staged, days, since)
+            receipt = replace(receipt, bytes=sum(f.size for f in adds))
+            return self._commit_changes(contract, staged, receipt, (adds, removes), since)
 
     def append(self, contract: Contract, staged: Staged, receipt: Receipt) -> int:
         """In one commit add the staged rows; returns its version. Raises as `replace_days` does."""
         self._ensure_table(contract, NO_VERSION)
-        return self._commit_changes(contract, staged, receipt, (staged.files, ()))
+        with staged.explaining_loss():
+            return self._commit_changes(contract, staged, receipt, (staged.files, ()))
 
     def _ensure_table(self, contract: Contract, known: int | None) -> None:
         self.lake.refuse_shared(contract.name)
