@@ -41,6 +41,7 @@ LAST_TRIM_FILE = "trimmed"  # its time is that of the last look
 _UNKEPT = {
     errno.ENOSPC: "no space is left on its disk",
     errno.EDQUOT: "the quota of its disk is used up",
+    errno.EIO: "its disk does not work",
     errno.ENOENT: "somebody deleted the folder while it was in use",
 }
 
@@ -123,7 +124,7 @@ class LocalCopies:
 
     def receive(self, name: str, chunks: Iterable[bytes], size: int) -> Path:
         """Write the copy of an object of so many bytes. Raises StoreLost if others arrive, and
-        TransientError if the disk is full or somebody deletes the folder meanwhile."""
+        TransientError if the disk is full or broken, or somebody deletes the folder meanwhile."""
         copy = self.copied(name)
         part = copy.with_name(f".{copy.name}.{uuid.uuid4().hex}")
         try:

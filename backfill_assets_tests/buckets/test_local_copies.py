@@ -52,15 +52,19 @@ def test_what_arrives_cut_off_is_no_copy(local: LocalCopies) -> None:
 
 @pytest.mark.parametrize(
     ("reason", "words"),
-    [("the disk is full", "no space is left"), ("the folder goes", "somebody deleted the folder")],
+    [
+        (errno.ENOSPC, "no space is left"),
+        (errno.EIO, "its disk does not work"),
+        ("the folder goes", "somebody deleted the folder"),
+    ],
 )
 def test_a_copy_that_cannot_be_kept_names_the_folder_and_the_next_one_is_whole(
-    local: LocalCopies, reason: str, words: str
+    local: LocalCopies, reason: int | str, words: str
 ) -> None:
     def chunks() -> Iterator[bytes]:
         yield b"1"
-        if reason == "the disk is full":
-            raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+        if isinstance(reason, int):
+            raise OSError(reason, os.strerror(reason))
         shutil.rmtree(local.folder)
 
     with pytest.raises(TransientError, match=words) as told:
