@@ -21,7 +21,7 @@ from backfill_assets.kernel.core.errors import BackfillError, refuse_unknown_nam
 from backfill_assets.kernel.core.ownership import whoami
 from backfill_assets.kernel.core.states import State
 from backfill_assets.kernel.place.folder import Folder
-from backfill_assets.kernel.place.port import AlreadyThere
+from backfill_assets.kernel.place.port import AlreadyThere, Changed
 from backfill_assets.kernel.tables.home import Lake, open_lake
 from backfill_assets.kernel.tables.settings import FILE_NAME
 from backfill_assets.kernel.tables.table_places import CANDIDATE_FILE
@@ -148,6 +148,9 @@ def create_candidate(
     except AlreadyThere:
         fix = f"Choose another name, or `backfill-assets candidate discard {name} --yes`"
         raise candidate_error(name, "it is there already", NOT_MADE, fix) from None
+    except Changed:
+        culprit = "another command took it for one that was stopped"
+        raise candidate_error(name, culprit, NOT_MADE, "Do it again") from None
     return open_lake(folder_of_candidate(lake, name), is_further=True)
 
 

@@ -6,6 +6,7 @@ from collections.abc import Callable
 import pytest
 
 from backfill_assets.candidates.candidates import (
+    _own_files,
     candidate_names,
     create_candidate,
     discard_candidate,
@@ -14,8 +15,10 @@ from backfill_assets.candidates.candidates import (
 from backfill_assets.kernel.core.errors import BackfillError, SettingsError
 from backfill_assets.kernel.core.states import State
 from backfill_assets.kernel.tables.home import Lake, open_lake
+from backfill_assets.reading.whole import candidates_of
 from backfill_assets_tests.builders import day
 from backfill_assets_tests.candidate_world import CandidateWorld
+from backfill_assets_tests.faults import doing_before
 from backfill_assets_tests.planned import BUILT, DAYS
 
 pytestmark = pytest.mark.usefixtures("storages")
@@ -47,6 +50,19 @@ def test_a_candidate_that_a_killed_command_half_made_is_none_and_its_name_is_fre
     create_candidate(lake, beside.made.pipeline, "v2", ("features",), lambda path: (path,))
     assert candidate_names(lake) == ["v2"]
     assert not (folder / "tables").exists(), "nothing of the first one is left"
+
+
+def test_a_candidate_that_another_command_swept_while_it_was_made_says_so(
+    beside: CandidateWorld,
+) -> None:
+    lake = beside.made.lake
+    another = candidates_of(lake.place)  # by which the lock was taken over, after a pause
+    with (
+        doing_before(_own_files, another.sweep),
+        pytest.raises(BackfillError, match="the candidate v3: another command took it for one"),
+    ):
+        create_candidate(lake, beside.made.pipeline, "v3", ("features",), lambda path: (path,))
+    assert candidate_names(lake) == ["v2"]
 
 
 def test_a_folder_without_its_file_is_discarded_by_name(beside: CandidateWorld) -> None:
