@@ -25,4 +25,5 @@ ROOMS = (
     "dagster",
     "upkeep",
     "erasure",
+    "agent",
 )

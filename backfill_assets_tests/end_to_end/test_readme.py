@@ -38,7 +38,7 @@ MAY_FIND = (
 # Asked for their help alone: they would not end, or need a table of others, a bucket or a catalog.
 # What runs them is `cli.test_server`, `end_to_end.test_adopted_tables`, `end_to_end.test_copy_lake`
 # and `foreign.test_catalog`.
-ONLY_HELP = ("ui", "adopt", "copy-lake", "register", "locate")
+ONLY_HELP = ("agent", "ui", "adopt", "copy-lake", "register", "locate")
 COMMAND_SECONDS = 300.0
 MOST_LINES = 150
 FIRST_SCREEN = 25  # lines
