@@ -138,11 +138,13 @@ def _given_up_text(days: Collection[date], attempts: int) -> str:
 def read_tick_state(
     instance: dg.DagsterInstance, lake_context: LakeContext, now: datetime
 ) -> TickState:
-    """Read all that a tick decides by. Fails runs whose process is gone, so that their days do not
-    stay busy."""
+    """Read all that a tick decides by. Fails runs whose process is gone, or never showed itself, so
+    that their days do not stay busy."""
     known = lake_context.known()
     lake, contracts = known.lake, [t.contract for t in known.pipeline.tables]
     end_dead_runs(instance, lake)
+    if not lake_context.appearance.is_guest:
+        runs.end_unbegun_runs(instance, lake, contracts, lake_context.naming)
     busy = runs.busy_days(instance, lake.address, contracts, lake_context.naming)
     return TickState(
         instance=instance,

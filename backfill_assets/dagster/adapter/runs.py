@@ -21,6 +21,7 @@ import dagster as dg
 
 from backfill_assets.dagster.adapter.context import PLAIN, Naming
 from backfill_assets.dagster.adapter.dagster_private import instance_id, open_steps, tag_values
+from backfill_assets.kernel.core.clock import utc_now
 from backfill_assets.kernel.core.contracts import Contract
 from backfill_assets.kernel.core.days import DayRange, inclusive_range, parse_day, parse_days
 from backfill_assets.kernel.core.errors import BackfillError
@@ -33,6 +34,7 @@ from backfill_assets.kernel.tables.home import Lake
 
 REBUILD = "rebuild"
 CATCH_UP = "catch_up"
+SCAN = "scan_landing"
 REASON_TAG, NOTE_TAG, BY_TAG = (
     "backfill_assets/reason",
     "backfill_assets/note",
@@ -70,12 +72,18 @@ ACTIVE = [
 ONE_PROCESS = (dg.in_process_executor.name, "execute_in_process_executor")
 ENDED = [dg.DagsterRunStatus.SUCCESS, dg.DagsterRunStatus.FAILURE, dg.DagsterRunStatus.CANCELED]
 MOST_UNBEGUN = 20
+# A run that began and neither says so in the lake nor tells of anything for so long died first.
+UNBEGUN_SECONDS = 120.0
 EVENTS_PER_PAGE = 5000  # events read from storage at once
 ONE_DAY_OF_CLOCK = timedelta(hours=24)
 PROCESS_GONE = (
     "The run's process is gone: it was killed. What it committed is recorded, the rest is as it "
     "was: re-execute it. "
     "Days that are up to date are not computed again."
+)
+NEVER_BEGAN = (
+    "The run was started, and for two minutes it neither told of anything nor began to work on the "
+    "lake: it was killed before. Nothing was written: re-execute it."
 )
 PROCESS_SILENT = (
     "The run's process, on another machine, has shown no sign of life for two minutes: it was "
@@ -339,6 +347,42 @@ def _death_of(lake: Lake, marker: str, life: run_markers.Life) -> tuple[str, str
     if life is run_markers.Life.LAPSED and run_markers.is_shown_whole(lake.place, marker):
         return PROCESS_SILENT, "its process shows no sign of life"
     return None
+
+
+def end_unbegun_runs(
+    instance: dg.DagsterInstance,
+    lake: Lake,
+    contracts: Iterable[Contract],
+    naming: Naming = PLAIN,
+) -> list[str]:
+    """Fail the instance's started runs of this lake that died before their first step showed them:
+    no marker names a process of theirs. A line per run. Only runs whose first step would show them
+    at once: of these tables alone or of the scan, in a project of the lake's own, where no step
+    waits for a pool."""
+    ours, done = {naming.of(contract) for contract in contracts}, list[str]()
+    shown = {*_marked_runs(markers_of(instance, lake, naming))}
+    for run in instance.get_runs(dg.RunsFilter(statuses=[dg.DagsterRunStatus.STARTED])):
+        chosen = run.asset_selection or frozenset[dg.AssetKey]()
+        is_of_tables = bool(chosen) and chosen <= ours
+        is_ours = is_of_tables or run.job_name in (naming.name(REBUILD), naming.name(SCAN))
+        is_of_lake = run.tags.get(LAKE_TAG, lake.address) == lake.address
+        if is_ours and is_of_lake and run.run_id not in shown and _is_unbegun(instance, run):
+            instance.report_run_failed(run, NEVER_BEGAN)
+            done.append(f"run {run.run_id} ended: it never began to work")
+    return done
+
+
+def _is_unbegun(instance: dg.DagsterInstance, run: dg.DagsterRun) -> bool:
+    """Whether no step of a run has ended, and its newest event, by the clock of its machine, is
+    older than `UNBEGUN_SECONDS`."""
+    newest = instance.get_records_for_run(run.run_id, limit=1, ascending=False).records
+    if not newest:
+        return False
+    silent = utc_now().timestamp() - newest[0].event_log_entry.timestamp
+    ended = instance.get_records_for_run(
+        run.run_id, of_type=dg.DagsterEventType.STEP_SUCCESS, limit=1
+    ).records
+    return silent > UNBEGUN_SECONDS and not ended
 
 
 def reconcile_lock(lake: Lake) -> AbstractContextManager[None]:

@@ -40,7 +40,7 @@ from backfill_assets.kernel.tables.home import Lake
 from backfill_assets.reading.claims import planned_day_lines
 from backfill_assets.reading.fitness import irreproducible_days
 
-SCAN = "scan_landing"
+SCAN = runs.SCAN
 LATE_DATA, LANDING = "late_data", "landing"
 PLANS, CONTROLS = "plans", "controls"  # sensors that rooms add
 SHOWN_FILES = 5

@@ -10,6 +10,7 @@ import os
 import threading
 from collections.abc import Iterator
 from dataclasses import asdict, replace
+from datetime import UTC, datetime, timedelta
 from multiprocessing import current_process
 from pathlib import Path
 from typing import Any
@@ -30,6 +31,7 @@ from backfill_assets.kernel.tables.home import Lake
 from backfill_assets.pipeline.tables import tables
 from backfill_assets.reading.attention import sensor_alarms
 from backfill_assets_tests.builders import make_commit, receipt
+from backfill_assets_tests.clocks import Clock, set_to
 from backfill_assets_tests.dagster.adapter.ticking import (
     Made,
     all_fail,
@@ -195,6 +197,66 @@ def test_a_run_of_another_host_is_ended_when_its_one_process_shows_it_no_longer(
     assert status(instance, run_id) is (FAILURE if ended else STARTED)
     busy = runs.busy_days(instance, str(lake[0].root), lake[1].contracts)
     assert bool(busy) is not ended, "its days are asked for again"
+
+
+KEY = dg.AssetKey("staging")
+# The job and assets of a run that began and shows nothing in the lake; since when it told nothing;
+# whether it has done a step; whether it is ended.
+UNBEGUN: dict[str, tuple[str, frozenset[dg.AssetKey], float, bool, bool]] = {
+    "from the page of a table, died first": ("__ASSET_JOB", frozenset({KEY}), 130.0, False, True),
+    "of the job of all tables, died first": (runs.REBUILD, frozenset(), 130.0, False, True),
+    "of a scan, died first": (runs.SCAN, frozenset(), 130.0, False, True),
+    "just begun": ("__ASSET_JOB", frozenset({KEY}), 60.0, False, False),
+    "at its checks, after its tables": (runs.REBUILD, frozenset(), 130.0, True, False),
+    "of a job that never shows itself": ("export", frozenset(), 130.0, False, False),
+    "of an asset of others, too": (
+        "__ASSET_JOB",
+        frozenset({KEY, dg.AssetKey("report")}),
+        130.0,
+        False,
+        False,
+    ),
+}
+
+
+def step_success(job: str) -> dg.DagsterEvent:
+    """What a step says that ended well, as a run that ends at once says it."""
+
+    @dg.op
+    def a_step() -> None:
+        """Does nothing."""
+
+    @dg.job(name=job)
+    def one_step() -> None:
+        """One step."""
+        a_step()
+
+    done = one_step.execute_in_process().all_events
+    return next(event for event in done if event.is_step_success)
+
+
+@pytest.mark.parametrize("case", UNBEGUN)
+def test_a_run_that_died_before_its_first_step_showed_it_is_ended_by_a_tick(
+    instance: dg.DagsterInstance, lake: Made, case: str
+) -> None:
+    job, chosen, seconds, has_done, ended = UNBEGUN[case]
+    run = instance.add_run(dg.DagsterRun(job, status=STARTED, asset_selection=chosen or None))
+    instance.report_engine_event("it begins", run)
+    if has_done:
+        instance.report_dagster_event(step_success(job), run.run_id)
+    with set_to(Clock(timedelta(seconds=seconds))):
+        late(lake, instance, datetime.now(UTC))
+    assert status(instance, run.run_id) is (FAILURE if ended else STARTED)
+
+
+def test_a_run_that_shows_itself_is_no_unbegun_one_however_long_it_tells_nothing(
+    instance: dg.DagsterInstance, lake: Made
+) -> None:
+    run_id = begun(instance, lake[0])
+    instance.report_engine_event("it begins", job_name=runs.REBUILD, run_id=run_id)
+    with set_to(Clock(timedelta(hours=3))):
+        late(lake, instance, datetime.now(UTC))
+    assert status(instance, run_id) is STARTED
 
 
 def test_a_run_that_ends_well_at_the_moment_of_the_look_keeps_its_ending(
