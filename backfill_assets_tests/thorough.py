@@ -124,6 +124,13 @@ VARIANTS = (
         "100",
         "random histories, each against a new lake",
     ),
+    stories(
+        "site",
+        "test_processes_apart.py",
+        "BACKFILL_ASSETS_SITE",
+        "big",
+        "site: 100 days in a bucket, 14 runs wait",
+    ),
     Variant(
         "simulation",
         (sys.executable, "-m", f"{TESTS}.simulation", "--seeds", "1000000", "--minutes", "120"),

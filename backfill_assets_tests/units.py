@@ -4,6 +4,7 @@ names. Here: the words of a service. Not here: systemd, which the tests need not
 import os
 import re
 import subprocess
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -19,13 +20,15 @@ class Unit:
     environment: dict[str, str]
     folder: Path  # its working folder
 
-    def start(self, log: Path, **more: str) -> "subprocess.Popen[bytes]":
-        """Start it, with variables besides the unit's own; what it prints goes to the end of the
-        log."""
+    def start(
+        self, log: Path, through: Sequence[str] = (), **more: str
+    ) -> "subprocess.Popen[bytes]":
+        """Start it, `through` a program that runs what follows, with variables besides the unit's
+        own; what it prints goes to the end of the log."""
         environ = {"PATH": os.environ["PATH"], "HOME": os.environ["HOME"], **self.environment}
         with log.open("ab") as written:
             return subprocess.Popen(
-                self.command,
+                (*through, *self.command),
                 cwd=self.folder,
                 env={**environ, **more},
                 stdout=written,

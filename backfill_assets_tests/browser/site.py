@@ -28,6 +28,9 @@ from backfill_assets_tests.processes import CHECKOUT, as_in_a_terminal, free_por
 LAUNCH = """mutation Launch($params: LaunchBackfillParams!) {
   launchPartitionBackfill(backfillParams: $params) {
     __typename ... on LaunchBackfillSuccess { backfillId } ... on PythonError { message } } }"""
+RUN = """mutation Run($params: ExecutionParams!) {
+  launchRun(executionParams: $params) { __typename ... on LaunchRunSuccess { run { runId } }
+    ... on PythonError { message } } }"""
 LOOK = """query Look($id: String!) {
   partitionBackfillOrError(backfillId: $id) { ... on PartitionBackfill { status } } }"""
 SAMPLE_DAYS = 14  # the fewest that `demo` makes: windows, horizon and maturity all end inside it
@@ -76,6 +79,26 @@ def launch_backfill(
     params = {"assetSelection": selection, "partitionNames": [*days], "tags": [*tags]}
     launched = asked(url, LAUNCH, params=params)["launchPartitionBackfill"]
     return str(launched["backfillId"])
+
+
+def launch_run(url: str, location: str, asset: str, day: str) -> str:
+    """Ask Dagster's web server for a run of one day of an asset, as its page does; the run's id."""
+    selector = {
+        "repositoryLocationName": location,
+        "repositoryName": "__repository__",
+        "jobName": "__ASSET_JOB",
+        "assetSelection": [{"path": [asset]}],
+        "assetCheckSelection": [],
+    }
+    tags = [{"key": "dagster/partition", "value": day}]
+    params = {
+        "mode": "default",
+        "selector": selector,
+        "runConfigData": "{}",
+        "executionMetadata": {"tags": tags},
+    }
+    launched = asked(url, RUN, params=params)["launchRun"]
+    return str(launched["run"]["runId"])
 
 
 def backfill_status(url: str, backfill: str) -> str:
