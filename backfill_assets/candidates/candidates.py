@@ -83,7 +83,8 @@ def candidate_status(
         states = known.states(read_view(candidate, known.contracts))
     except BackfillError as error:
         facts = lake.place.read_json(f"{CANDIDATES}/{name}/{CANDIDATE_FILE}")
-        unread = dict.fromkeys(sorted(facts.get("tables", ())), ())
+        named = facts.get("tables")
+        unread = dict.fromkeys(sorted(map(str, named if isinstance(named, list) else ())), ())
         return CandidateStatus(
             name=name,
             folder=folder,

@@ -28,6 +28,7 @@ ROOM = Room(
         ),
     },
     dagster="plans.in_dagster:definitions",
+    doctor={"the plans": "plans.files:examine_plans"},
     offers={
         "find_plan": "plans.files:find_plan",
         "finished_plans": "plans.files:finished_plans",

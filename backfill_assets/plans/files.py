@@ -13,6 +13,7 @@ from dataclasses import dataclass
 from math import inf
 from typing import Any, Literal
 
+from backfill_assets.cli.findings import Diagnosis, finding_of
 from backfill_assets.kernel.core.addresses import CANDIDATES
 from backfill_assets.kernel.core.clock import utc_now
 from backfill_assets.kernel.core.errors import (
@@ -29,6 +30,7 @@ from backfill_assets.kernel.place.port import (
     Held,
 )
 from backfill_assets.kernel.tables.home import Lake
+from backfill_assets.kernel.write.model import Table
 from backfill_assets.plans.model import Plan, PlanChunk, parse_plan, plan_json
 from backfill_assets.reading.claims import HoldingPlan
 
@@ -65,7 +67,7 @@ def find_plan(lake: Lake, named: str) -> Plan:
         if not ids and (candidate := _candidate_with_plan(lake, named)):
             fix = f"Say --target {candidate}: its candidate has it"
         raise UnknownName(f"the plan {named[:40]!r}", why, "Nothing was done", fix)
-    return parse_plan(lake.place.read(_plan_file(ids[0], "json")).decode())
+    return parse_plan(lake.place.read(_plan_file(ids[0], "json")), ids[0])
 
 
 def _ids_beginning(ids: Sequence[str], named: str) -> list[str]:
@@ -99,6 +101,20 @@ def readable_plans(lake: Lake) -> Iterator[Plan]:
             yield find_plan(lake, plan_id)
 
 
+def damaged_plans(lake: Lake) -> Iterator[BackfillError]:
+    """Why the files that `readable_plans` leaves out cannot be read."""
+    for plan_id in plan_ids(lake):
+        try:
+            find_plan(lake, plan_id)
+        except BackfillError as error:
+            yield error
+
+
+def examine_plans(lake: Lake, _tables: Collection[Table]) -> Iterator[Diagnosis]:
+    """What the doctor finds about the files of plans; nothing where all can be read."""
+    yield from map(finding_of, damaged_plans(lake))
+
+
 def set_mark(lake: Lake, plan_id: str, name: Mark, text: str = "", **facts: Any) -> None:
     """Set a mark with a text and JSON values; a mark that is set stays as it is."""
     if not lake.place.exists(file := _plan_file(plan_id, name)):
@@ -123,10 +139,17 @@ def mark_value(lake: Lake, plan_id: str, name: Mark, key: str) -> Any:
 
 def accepted_by_person(lake: Lake, plan: Plan) -> dict[str, Any]:
     """What `run --accept` let pass: the write ids of chunks by number, broken values by control,
-    and `Acceptance`s."""
-    return {CHUNKS: {}, CONTROLS: {}, WHO: []} | lake.place.read_json(
-        _plan_file(plan.id, "accepted")
-    )
+    and `Acceptance`s as JSON values."""
+    file = _plan_file(plan.id, "accepted")
+    return lake.place.read_record(file, _accepted_in, "Delete it: the gates then ask again")
+
+
+def _accepted_in(body: Mapping[str, Any]) -> dict[str, Any]:
+    """The three parts of a mark `accepted`; raises TypeError or ValueError where one is none."""
+    who = [*body.get(WHO, ())]
+    for one in who:
+        record_of(Acceptance, one)
+    return {CHUNKS: {**body.get(CHUNKS, {})}, CONTROLS: {**body.get(CONTROLS, {})}, WHO: who}
 
 
 def accept_chunk_writes(
@@ -189,8 +212,11 @@ class Resumption:
 
 def past_resumptions(lake: Lake, plan: Plan) -> tuple[Resumption, ...]:
     """Every time that somebody resumed the plan, oldest first."""
-    times = lake.place.read_json(_plan_file(plan.id, "resumed")).get("times", ())
-    return tuple(record_of(Resumption, found) for found in times)
+    return lake.place.read_record(
+        _plan_file(plan.id, "resumed"),
+        lambda body: tuple(record_of(Resumption, found) for found in body.get("times", ())),
+        "Delete it: the plan forgets who resumed it",
+    )
 
 
 def resume_plan(lake: Lake, plan: Plan, reason: str) -> None:

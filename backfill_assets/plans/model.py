@@ -17,12 +17,15 @@ from typing import Annotated, Any
 from pydantic import PlainSerializer, TypeAdapter, ValidationError
 
 from backfill_assets.kernel.core.days import DayRange, inclusive_range
+from backfill_assets.kernel.core.digests import digest_of
 from backfill_assets.kernel.core.errors import BackfillError
 from backfill_assets.kernel.core.plans import CHUNK_TAG, CODE_TAG, PLAN_TAG
 from backfill_assets.plans.policy import Days, Policy
 from backfill_assets.plans.skew import KeyShare
 
 SCHEMA = 1
+SCHEMA_KEY = "backfill_assets_plan"
+DIGEST_KEY = "digest"  # of all other keys
 PLAN_REASON = "plan"  # the reason of every receipt that a plan's run wrote
 # One huge run is one huge thing to put back: a month of days is what a person still looks at.
 MOST_CHUNK_DAYS = 31
@@ -270,21 +273,38 @@ def plan_dict(plan: Plan) -> dict[str, Any]:
 
 def plan_json(plan: Plan) -> str:
     """The text of the plan's file; keys sorted."""
-    return json.dumps({"backfill_assets_plan": SCHEMA} | plan_dict(plan), sort_keys=True, indent=1)
+    body = plan_dict(plan)
+    named = {SCHEMA_KEY: SCHEMA, DIGEST_KEY: digest_of(body)}
+    return json.dumps(named | body, sort_keys=True, indent=1)
 
 
-def parse_plan(text: str) -> Plan:
-    """The plan of a file; raises BackfillError where it is torn, or of another version."""
+def parse_plan(text: str | bytes, plan_id: str = "") -> Plan:
+    """The plan of a file, which is of that id if one is given; raises BackfillError where it is
+    torn, changed, of another plan, or of another version."""
     try:
-        body = json.loads(text)
-        if body["backfill_assets_plan"] != SCHEMA:
-            raise ValueError(f"version {body['backfill_assets_plan']}")
-        return _plan_adapter().validate_python(body)
+        return _plan_in(json.loads(text), plan_id)
     except ValidationError as error:
         first = error.errors()[0]
         why = f"{'.'.join(map(str, first['loc']))}: {first['msg']}"
-    except (ValueError, TypeError, KeyError) as error:
+    except ValueError as error:
+        why = str(error)
+    except (TypeError, KeyError, RecursionError) as error:
         why = repr(error)
     raise BackfillError(
-        "the plan", f"its file is not understood: {why}", "Nothing was run", "Make a new plan"
+        f"the plan {plan_id}".rstrip(),
+        f"its file is not understood: {why}",
+        "Nothing was run",
+        "Make a new plan",
     )
+
+
+def _plan_in(body: dict[str, Any], plan_id: str) -> Plan:
+    """The plan of a document; raises ValueError, TypeError or KeyError as `parse_plan` tells it."""
+    if body.pop(SCHEMA_KEY) != SCHEMA:
+        raise ValueError("another release wrote it")
+    if body.pop(DIGEST_KEY, digest_of(body)) != digest_of(body):  # earlier releases wrote none
+        raise ValueError("it is not what was written")
+    found: Plan = _plan_adapter().validate_python(body)
+    if found.id != (plan_id or found.id):
+        raise ValueError(f"it is of the plan {found.id}")
+    return found

@@ -4,10 +4,13 @@ leaves alone.
 Not here: which days a snapshot keeps, and whether their rows are right (`candidates.snapshots`).
 """
 
+import hashlib
+import json
 import re
 from collections.abc import Collection
 from dataclasses import dataclass
 from datetime import date
+from typing import Any
 
 from backfill_assets.kernel.core.contracts import Contract
 from backfill_assets.kernel.log.log import commit_versions
@@ -87,12 +90,19 @@ def pinned_files(lake: Place) -> dict[str, set[str]] | None:
         n for n in snapshots.place.names() if snapshots.place.exists(f"{n}/{SNAPSHOT_FILE}")
     ):
         body = snapshots.place.read_json(f"{name}/{SNAPSHOT_FILE}")
-        if body.get(UNFINISHED) == MAKING or not body:
+        if body.get(UNFINISHED) == MAKING:
+            return None
+        if UNFINISHED not in body and body.get("digest") != tables_digest(body.get("tables")):
             return None
         for table in body.get("tables", {}).values():
             for file in table["data_files"] if table.get("pinned") else ():
                 found.setdefault(file[0], set()).add(name)
     return found
+
+
+def tables_digest(tables: Any) -> str:
+    """The SHA-256 of what a snapshot's file says of its tables, JSON values; the file names it."""
+    return hashlib.sha256(json.dumps(tables, sort_keys=True).encode()).hexdigest()
 
 
 def snapshots_pinning(lake: Place, files: Collection[str]) -> set[str]:

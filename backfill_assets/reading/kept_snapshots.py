@@ -5,8 +5,6 @@ Not here: making one and letting it go (`candidates.snapshots`), and the bytes o
 """
 
 import contextlib
-import hashlib
-import json
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -20,7 +18,7 @@ from backfill_assets.kernel.core.records import json_of
 from backfill_assets.kernel.place.port import Place
 from backfill_assets.kernel.tables.home import Lake
 from backfill_assets.kernel.tables.table_places import SNAPSHOT_FILE, SNAPSHOTS
-from backfill_assets.reading.kept_files import KeptFile, file_fault
+from backfill_assets.reading.kept_files import KeptFile, file_fault, tables_digest
 from backfill_assets.reading.whole import snapshots_of
 
 SCHEMA = 1
@@ -72,7 +70,7 @@ class Snapshot:
     @property
     def digest(self) -> str:
         """Return the SHA-256 of the kept tables, days and bytes, without the name."""
-        return hashlib.sha256(json.dumps(json_of(self.tables), sort_keys=True).encode()).hexdigest()
+        return tables_digest(json_of(self.tables))
 
     def to_dict(self) -> dict[str, Any]:
         """Return the snapshot as JSON values."""
@@ -96,7 +94,9 @@ def find_snapshot(lake: Lake, name: str) -> Snapshot:
     """Return the snapshot of that name; raises BackfillError for an unknown name and for a changed
     file."""
     place = _existing_place(lake, name, "read")
-    with contextlib.suppress(ValueError, KeyError, TypeError, AttributeError):
+    with contextlib.suppress(
+        ValueError, KeyError, TypeError, AttributeError, IndexError, OverflowError
+    ):
         body = place.read_json(SNAPSHOT_FILE)
         found = _parsed_snapshot(body)
         if body["digest"] == found.digest:

@@ -4,7 +4,7 @@ Not here: judging (`reconcile`). Imports no engine: `status` reads it.
 """
 
 import re
-from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import TYPE_CHECKING, Any
@@ -57,9 +57,10 @@ Judge = Callable[..., Sequence[ControlOutcome]]
 def last_outcomes(lake: Lake) -> list[ControlOutcome]:
     """Return the newest outcome of every control that was judged and is still declared; reads one
     small file."""
-    outcomes = (
-        record_of(ControlOutcome, o)
-        for o in lake.place.read_json(f"{RECONCILED}/{OUTCOMES}").values()
+    outcomes = lake.place.read_record(
+        f"{RECONCILED}/{OUTCOMES}",
+        lambda body: [record_of(ControlOutcome, o) for o in body.values()],
+        "Delete it, then `backfill-assets controls` judges again",
     )
     return [outcome for outcome in outcomes if outcome.name in controls_of(lake.settings)]
 
@@ -152,5 +153,13 @@ def recorded_mismatches(lake: Lake, most: int = 100) -> dict[str, int]:
     """Return the mismatches of the newest record of each pair of sides, by both sides; reads the
     newest `most`."""
     names = sorted(n for n in lake.place.names(RECONCILED) if REPORT.fullmatch(n))[-most:]
-    found = (lake.place.read_json(f"{RECONCILED}/{name}") for name in names)
-    return {f"{r['left']} | {r['right']}": int(r["mismatches"]) for r in found if r}
+    fix = "Delete it, then compare again: `backfill-assets reconcile`"
+    found = (lake.place.read_record(f"{RECONCILED}/{n}", _mismatches_in, fix) for n in names)
+    return {sides: mismatches for each in found for sides, mismatches in each.items()}
+
+
+def _mismatches_in(record: Mapping[str, Any]) -> dict[str, int]:
+    """The mismatches of a comparison by both its sides; empty where its record is gone."""
+    if not record:
+        return {}
+    return {f"{record['left']} | {record['right']}": int(record["mismatches"])}

@@ -55,10 +55,11 @@ class Proof:
 
 def recorded_proofs(lake: Lake) -> list[Proof]:
     """Return the proofs that are kept, oldest first; reads one small file."""
-    return [
-        record_of(Proof, p)
-        for p in lake.place.read_json(f"{RECONCILED}/{PROOFS}").get("proofs", ())
-    ]
+    return lake.place.read_record(
+        f"{RECONCILED}/{PROOFS}",
+        lambda body: [record_of(Proof, p) for p in body.get("proofs", ())],
+        "Delete it: the next `backfill-assets prove` begins anew",
+    )
 
 
 def failed_proofs(lake: Lake, pipeline: Pipeline) -> dict[str, list[Proof]]:

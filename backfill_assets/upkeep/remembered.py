@@ -18,7 +18,16 @@ from backfill_assets.kernel.place.port import Place
 
 R = TypeVar("R")
 UPKEEP = ".upkeep"  # in the lake
-UNREADABLE = (OSError, EOFError, ValueError, TypeError, KeyError, AttributeError, zlib.error)
+UNREADABLE = (
+    OSError,
+    EOFError,
+    ValueError,
+    TypeError,
+    KeyError,
+    AttributeError,
+    RecursionError,
+    zlib.error,
+)
 
 
 def recall(lake: Place, name: str, kind: type[R]) -> R | None:

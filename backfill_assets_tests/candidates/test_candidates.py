@@ -8,6 +8,7 @@ import pytest
 from backfill_assets.candidates.candidates import (
     _own_files,
     candidate_names,
+    candidate_statuses,
     create_candidate,
     discard_candidate,
     find_candidate,
@@ -72,6 +73,18 @@ def test_a_folder_without_its_file_is_discarded_by_name(beside: CandidateWorld) 
         create_candidate(lake, beside.made.pipeline, "v2", ("features",), lambda path: (path,))
     discard_candidate(lake, "v2")
     assert not folder.exists()
+
+
+@pytest.mark.parametrize("damaged", [b"", b"{}", bytes(90), b'{"tables": 3}', b'{"tables": [1]}'])
+def test_a_candidate_whose_file_is_damaged_is_no_lake_of_its_own(
+    beside: CandidateWorld, damaged: bytes
+) -> None:
+    folder = beside.there.root
+    (folder / "candidate.json").write_bytes(damaged)
+    with pytest.raises(BackfillError, match=r"v2/candidate\.json: it is not what was written"):
+        open_lake(folder)
+    (found,) = candidate_statuses(beside.made.lake, lambda _: beside.made.pipeline)
+    assert (found.name, found.error) == ("v2", "it cannot be read: it is not what was written")
 
 
 def test_names_that_are_taken_or_none_and_landed_tables_are_refused(beside: CandidateWorld) -> None:

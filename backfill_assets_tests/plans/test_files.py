@@ -20,12 +20,16 @@ from backfill_assets.kernel.tables.home import Lake
 from backfill_assets.plans.files import (
     Acceptance,
     active_plans,
+    all_acceptances,
+    examine_plans,
     find_plan,
     is_running,
     keep_plan,
     mark_text,
     marking_stops,
     only_runner,
+    past_resumptions,
+    readable_plans,
     set_mark,
 )
 from backfill_assets.plans.model import DayMove, Plan, PlanLook, plan_json
@@ -100,6 +104,28 @@ def test_whoever_ends_early_says_why(tmp_path: Path) -> None:
     assert mark_text(lake, other.id, "stopped") == "it was interrupted"
 
 
+def test_the_doctor_names_a_plan_whose_file_is_damaged_and_lists_leave_it_out(
+    tmp_path: Path,
+) -> None:
+    lake, pipeline = synthetic_lake(tmp_path, 10)
+    plan = planned(lake, pipeline)
+    assert [*examine_plans(lake, ())] == []
+    (lake.root / ".plans" / f"{plan.id}.json").write_bytes(b"\x00")
+    assert [*readable_plans(lake)] == []
+    (found,) = examine_plans(lake, ())
+    assert (found.object, found.advice) == (f"the plan {plan.id}", "Make a new plan")
+
+
+@pytest.mark.parametrize("mark", ["accepted", "resumed"])
+def test_a_mark_that_is_not_what_was_written_is_named(tmp_path: Path, mark: str) -> None:
+    lake, pipeline = synthetic_lake(tmp_path, 10)
+    plan = planned(lake, pipeline)
+    assert (all_acceptances(lake, plan), past_resumptions(lake, plan)) == ((), ())
+    (lake.root / ".plans" / f"{plan.id}.{mark}").write_text('{"who": [1], "times": [1]}')
+    with pytest.raises(BackfillError, match=rf"{mark}: it is not what was written"):
+        (all_acceptances(lake, plan), past_resumptions(lake, plan))
+
+
 def old_plan(root: Path) -> tuple[Lake, Plan]:
     """A plan as its file was written in November 2026; it has prices that plans have no more."""
     lake = bare_staging(root)[0]
@@ -128,6 +154,7 @@ def test_an_older_plan_file_says_what_it_said_then_and_can_be_active(tmp_path: P
         "which plans have no more"
     )
     now = json.loads(plan_json(plan))
+    assert now.pop("digest"), "which plans had not"
     later: dict[str, object] = {
         "stop_after": "",
         "expect": [],

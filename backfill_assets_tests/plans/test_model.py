@@ -3,6 +3,7 @@
 Tested here: `plans.model`. Not tested here: the file in the lake (`plans/test_files.py`).
 """
 
+import json
 from datetime import UTC, date
 
 import pytest
@@ -89,11 +90,30 @@ def test_a_plan_comes_back_from_its_text_as_it_was(plan: Plan) -> None:
 
 
 @pytest.mark.parametrize(
-    "text", ["", "{}", "[]", '{"backfill_assets_plan": 2}', '{"backfill_assets_plan": 1}']
+    "text",
+    [
+        "",
+        "{}",
+        "[]",
+        "[" * 100_000,
+        b"\xff",
+        '{"backfill_assets_plan": 2}',
+        '{"backfill_assets_plan": 1}',
+    ],
 )
-def test_what_is_no_plan_is_refused(text: str) -> None:
+def test_what_is_no_plan_is_refused(text: str | bytes) -> None:
     with pytest.raises(BackfillError, match="not understood"):
         parse_plan(text)
+
+
+@given(plans())
+def test_a_plan_of_other_days_than_were_written_or_of_another_id_is_refused(plan: Plan) -> None:
+    body = json.loads(plan_json(plan))
+    changed = {**body, "note": body["note"] + "!"}
+    with pytest.raises(BackfillError, match=r"the plan: .* not what was written"):
+        parse_plan(json.dumps(changed))
+    with pytest.raises(BackfillError, match=r"the plan other: .* it is of the plan"):
+        parse_plan(json.dumps(body), "other")
 
 
 START = date(2024, 3, 1)

@@ -14,7 +14,11 @@ from backfill_assets.kernel.core.clock import utc_now
 from backfill_assets.kernel.place.folder import Folder
 from backfill_assets.kernel.tables.home import Lake
 from backfill_assets.kernel.tables.table_places import SNAPSHOT_FILE, UNFINISHED
-from backfill_assets.reading.kept_files import pinned_files, snapshots_pinning
+from backfill_assets.reading.kept_files import (
+    pinned_files,
+    snapshots_pinning,
+    tables_digest,
+)
 from backfill_assets.reading.reader import LakeReader
 from backfill_assets.reading.whole import snapshots_of
 from backfill_assets.upkeep.housekeeping import remove_unneeded
@@ -96,8 +100,11 @@ def test_pins_are_the_files_that_whole_snapshots_name_and_any_file_while_one_is_
     def table(*files: str, **more: object) -> dict[str, object]:
         return {"data_files": [[f, "digest", 1] for f in files], **more}
 
+    def body(tables: dict[str, object]) -> bytes:
+        return json.dumps({"tables": tables, "digest": tables_digest(tables)}).encode()
+
     def keep(name: str, **tables: object) -> None:
-        lake.write(f".snapshots/{name}/{SNAPSHOT_FILE}", json.dumps({"tables": tables}).encode())
+        lake.write(f".snapshots/{name}/{SNAPSHOT_FILE}", body(tables))
 
     keep("a", raw=table("tables/raw/1", pinned=True), sums=table("sums/part"))
     keep("b", raw=table("tables/raw/1", "tables/raw/2", pinned=True))
@@ -109,9 +116,12 @@ def test_pins_are_the_files_that_whole_snapshots_name_and_any_file_while_one_is_
     )
     with snapshots_of(lake).making("c") as finish:
         assert pinned_files(lake) is None
-        finish(b'{"tables": {}}')
+        finish(body({}))
     assert pinned_files(lake) == known
     lake.write(f".snapshots/d/{SNAPSHOT_FILE}", json.dumps({UNFINISHED: "being deleted"}).encode())
     assert pinned_files(lake) == known, "what is being deleted pins nothing"
     lake.write(f".snapshots/d/{SNAPSHOT_FILE}", b"torn")
     assert pinned_files(lake) is None
+    changed = body({"raw": table("tables/raw/1", pinned=True)}).replace(b"raw/1", b"raw/3")
+    lake.write(f".snapshots/d/{SNAPSHOT_FILE}", changed)
+    assert pinned_files(lake) is None, "any file may be the one that was pinned"

@@ -14,6 +14,7 @@ from backfill_assets.compare.prove import ProofRequest, keep_proof, prove_days, 
 from backfill_assets.compare.recompute import Recomputation, Recomputed, RecomputeVerdict
 from backfill_assets.compare.settings import ProofSettings
 from backfill_assets.kernel.core.clock import utc_now
+from backfill_assets.kernel.core.errors import BackfillError
 from backfill_assets.kernel.core.receipts import DayEntry, Provenance
 from backfill_assets.kernel.tables.folder import RECONCILED
 from backfill_assets.kernel.tables.home import Lake
@@ -102,3 +103,10 @@ def test_it_waits_until_its_share_of_the_load_has_paid_for_the_last_one(lake: La
     assert why_not_due(lake, PIPELINE)
     write(lake, [2], 101.0)
     assert not why_not_due(lake, PIPELINE)
+
+
+def test_a_damaged_file_of_proofs_is_named_with_what_to_do(lake: Lake) -> None:
+    for damaged in ({"proofs": 3}, {"proofs": [{"table": "t"}]}):
+        write_json(lake.root / RECONCILED / PROOFS, damaged)
+        with pytest.raises(BackfillError, match=r"proofs\.json: it is not what was.*Delete it"):
+            failed_proofs(lake, PIPELINE)

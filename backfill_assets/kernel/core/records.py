@@ -18,11 +18,21 @@ from math import isfinite
 from types import NoneType, UnionType
 from typing import Any, TypeVar, Union, get_args, get_origin, get_type_hints
 
-__all__ = ["IF_OTHER", "UnknownWord", "json_of", "record_of"]
+__all__ = ["IF_OTHER", "MISREAD", "UnknownWord", "json_of", "record_of"]
 
 # The metadata of a field whose value is not written where it is the default, so that the text is
 # the one of releases that do not know the field.
 IF_OTHER: Mapping[str, bool] = {"is written if it is not the default": True}
+# What reading a damaged JSON document, and a record from it, may raise.
+MISREAD = (
+    ValueError,
+    TypeError,
+    KeyError,
+    IndexError,
+    AttributeError,
+    OverflowError,
+    RecursionError,
+)
 R = TypeVar("R")
 Reader = Callable[[Any], Any]
 

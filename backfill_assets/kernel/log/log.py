@@ -17,6 +17,7 @@ from typing import Any, TypeVar
 from urllib.parse import unquote
 
 from deltalake import DeltaTable
+from deltalake.exceptions import DeltaError, TableNotFoundError
 
 from backfill_assets.kernel.core.errors import BackfillError
 from backfill_assets.kernel.core.receipts import Receipt, parse_receipt
@@ -39,6 +40,13 @@ HINT = "_last_checkpoint"
 CHECKPOINT = re.compile(r"([0-9]+)\.checkpoint\.parquet")
 COMMIT = re.compile(r"([0-9]{1,20})\.json")  # not by `isdigit`, which takes `²`, too
 T = TypeVar("T")
+
+
+class DamagedLog(BackfillError, DeltaError):
+    """delta-rs cannot read a log whose newest commit and checkpoints are whole."""
+
+    def __reduce__(self) -> tuple[type, tuple[str, ...]]:
+        return type(self), (self.object, self.culprit, self.consequence, self.fix)
 
 
 @dataclass(frozen=True)
@@ -370,8 +378,8 @@ def open_delta(table: Place, version: int | None = None) -> "DeltaTable":
 
     Raises BackfillError with the command that mends it if the newest commit or a checkpoint is
     torn, TransientError for a store that does not answer or lists the log as it was before;
-    BackfillError, too, for a table that others made and whose log delta-rs must not read; else the
-    error of delta-rs.
+    BackfillError, too, for a table that others made and whose log delta-rs must not read;
+    DamagedLog for other damage; else the error of delta-rs.
     """
     fault = log_fault(table, version) if is_adopted_there(table) else ""
     if fault:
@@ -384,13 +392,26 @@ def open_delta(table: Place, version: int | None = None) -> "DeltaTable":
         refuse_torn(table, commit_versions(table))
         torn = torn_checkpoints(table)
         if not torn:
-            raise
+            raise _damaged_log_error(table, error) from error
         raise BackfillError(
             f"the table {table.name}",
             f"a checkpoint of its log is torn ({torn[0]}); a power cut does that",
             "It was not read",
             f"Set it aside with {mend_command(table)}: every commit is kept, and nothing is lost",
         ) from error
+
+
+def _damaged_log_error(table: Place, error: Exception) -> Exception:
+    """The error for one of delta-rs, which quotes its own program behind the first line; itself for
+    a table that is not there."""
+    if isinstance(error, TableNotFoundError) or not isinstance(error, DeltaError):
+        return error
+    return DamagedLog(
+        f"the table {table.name}",
+        f"its log cannot be read ({str(error).partition(chr(10))[0]})",
+        "It was not read",
+        "`backfill-assets doctor` names the damaged file: restore it from a backup",
+    )
 
 
 def checkpoint_name(version: int) -> str:
@@ -425,7 +446,8 @@ def torn_checkpoints(table: Place) -> list[str]:
         else:
             torn.append(name)
     hint = table.read_json(f"{LOG}/{HINT}")  # readers ignore one that they cannot read
-    if hint.get("version", -1) >= first and hint["version"] not in whole:
+    named = hint.get("version")
+    if isinstance(named, int) and named >= first and named not in whole:
         torn.append(HINT)
     return torn
 

@@ -19,7 +19,7 @@ from typing import Any
 
 from backfill_assets.kernel.core.digests import digest_of
 from backfill_assets.kernel.core.receipts import SCHEMA, Built, DayEntry, shared_mapping
-from backfill_assets.kernel.core.records import json_of
+from backfill_assets.kernel.core.records import MISREAD, json_of
 from backfill_assets.kernel.core.view import DayReceipt, TableView
 from backfill_assets.kernel.log.log import LOG, commit_digest
 from backfill_assets.kernel.place.port import AlreadyThere, Place
@@ -37,7 +37,7 @@ FORM = digest_of(
 SUFFIX = f".{FORM[:8]}.json.gz"  # releases that keep other states pass over these files
 STATE_NAME = re.compile(rf"([0-9]+){re.escape(SUFFIX)}")
 KEPT_STATES = 2  # the newest, and one more for readers that found it before the newest was there
-UNREADABLE = (OSError, EOFError, ValueError, TypeError, KeyError, AttributeError, zlib.error)
+UNREADABLE = (OSError, EOFError, zlib.error, *MISREAD)
 BUILT: Mapping[str, Built] = {kind.value: kind for kind in Built}  # a third of the time of a call
 NOTHING: Mapping[str, Any] = {}  # one for all days without counts or parts
 Content = dict[str, Any]  # of a state file, as JSON values

@@ -20,6 +20,7 @@ from pathlib import Path
 from typing import Any, NamedTuple, Protocol, Self, TypeVar
 
 from backfill_assets.kernel.core.errors import BackfillError, TransientError
+from backfill_assets.kernel.core.records import MISREAD
 
 T = TypeVar("T")
 R = TypeVar("R")
@@ -366,9 +367,26 @@ class Place(Protocol):
             found = json.loads(self.read(name))
         except BackfillError:
             raise
-        except (OSError, ValueError):
+        except (OSError, ValueError, RecursionError):
             return {}
         return found if isinstance(found, dict) else {}
+
+    def read_record(self, name: str, read: Callable[[dict[str, Any]], R], fix: str) -> R:
+        """What `read` makes of the object in a small JSON file, which is empty where there is no
+        file. Raises BackfillError, with this `fix`, where the file holds anything else, or `read`
+        raises one of `MISREAD`; what a store says that does not answer."""
+        try:
+            content = self.read(name)
+        except Gone:
+            content = b"{}"
+        try:
+            return read({**json.loads(content)})
+        except BackfillError:
+            raise
+        except MISREAD:
+            raise BackfillError(
+                f"the file {self.uri(name)}", "it is not what was written", "It was not read", fix
+            ) from None
 
     def write_json(self, name: str, content: Mapping[str, Any]) -> None:
         """Write a small JSON file; readers see the one before or this one."""

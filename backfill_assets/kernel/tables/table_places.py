@@ -39,10 +39,23 @@ def base_lake_folder(root: Path) -> Path:
     return root.parent.parent if candidate_facts(root) else root
 
 
+def _checked_facts(facts: dict[str, Any]) -> dict[str, Any]:
+    """The facts of a candidate, which name its tables unless it does not count. Raises KeyError or
+    TypeError for other ones."""
+    if UNFINISHED not in facts and not all(isinstance(t, str) for t in [*facts["tables"]]):
+        raise TypeError(facts["tables"])
+    return facts
+
+
 def candidate_facts(root: Path) -> dict[str, Any]:
     """What the lake at `root` says of itself as a candidate; empty for any other lake. Raises
-    SettingsError for a candidate that does not count."""
-    facts = place_at(root).read_json(CANDIDATE_FILE) if root.parent.name == CANDIDATES else {}
+    SettingsError for a candidate that does not count, BackfillError for one whose file is damaged:
+    it is no lake of its own."""
+    place = place_at(root)
+    if root.parent.name != CANDIDATES or not place.exists(CANDIDATE_FILE):
+        return {}
+    fix = "Restore it from a backup, or discard the candidate: `backfill-assets candidate discard`"
+    facts = place.read_record(CANDIDATE_FILE, _checked_facts, fix)
     if UNFINISHED in facts:
         raise SettingsError(
             f"the candidate {root.name}",

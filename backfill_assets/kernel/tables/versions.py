@@ -27,7 +27,7 @@ from backfill_assets.kernel.core.errors import BackfillError
 from backfill_assets.kernel.core.ledgers import ARRIVALS, QUARANTINE, TOO_LATE, source_table_name
 from backfill_assets.kernel.core.ownership import whoami
 from backfill_assets.kernel.core.plans import PLAN_TAG, PUBLISH, ROLLBACK
-from backfill_assets.kernel.core.records import IF_OTHER, json_of, record_of
+from backfill_assets.kernel.core.records import IF_OTHER, MISREAD, json_of, record_of
 from backfill_assets.kernel.core.view import NO_VERSION
 from backfill_assets.kernel.log.log import Commit
 from backfill_assets.kernel.log.run_markers import (
@@ -48,6 +48,7 @@ from backfill_assets.kernel.tables.home import Lake
 
 T = TypeVar("T")
 EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
+DIGEST = "digest"  # key of an entry: of all its other keys
 READ_ATTEMPTS = 3  # upkeep thins entries out once a day or so, all at a time
 
 
@@ -195,17 +196,20 @@ def _read_entry(lake: Place, number: int) -> LakeVersion:
     """The entry of the lake's log with that number. Raises Gone, and BackfillError for a damaged
     file."""
     try:
-        content = json.loads(lake.read(entry_name(number)))
-        return record_of(LakeVersion, {**content, "number": number})
+        content = {**json.loads(lake.read(entry_name(number)))}
+        digest = content.pop(DIGEST, None)  # earlier releases wrote none
+        if content["number"] == number and digest in (None, digest_of(content)):
+            return record_of(LakeVersion, content)
     except (Gone, BackfillError):
         raise
-    except (OSError, KeyError, TypeError, ValueError):
-        raise BackfillError(
-            f"the lake {lake}",
-            f"the entry {lake.uri(entry_name(number))} of its log is not what was written",
-            "Nothing was read",
-            "Restore the file from a backup, or move it away: readers then see the entry before it",
-        ) from None
+    except (OSError, *MISREAD):
+        pass
+    raise BackfillError(
+        f"the lake {lake}",
+        f"the entry {lake.uri(entry_name(number))} of its log is not what was written",
+        "Nothing was read",
+        "Restore the file from a backup, or move it away: readers then see the entry before it",
+    )
 
 
 def find_version(lake: Lake, at: datetime | int) -> LakeVersion | None:
@@ -501,7 +505,8 @@ def _append_entry(
             return before
         number, at = before.number + 1, max(utc_now(), before.at)
         entry = replace(after, number=number, at=at, by=by or whoami(), why=why)
-        text = json.dumps(json_of(entry)).encode()
+        content = json_of(entry)
+        text = json.dumps({**content, DIGEST: digest_of(content)}).encode()
         with suppress(AlreadyThere):
             lake.place.write(entry_name(number), text, if_absent=True)
             return entry

@@ -2,6 +2,7 @@
 that are not ours. Not here: what Spark writes into a log (`end_to_end`)."""
 
 import json
+import pickle
 from collections import Counter
 from dataclasses import dataclass, field
 from datetime import UTC, date, datetime
@@ -19,13 +20,15 @@ from backfill_assets.kernel.log.log import (
     HINT,
     MAGIC,
     CommittedWrites,
+    DamagedLog,
     commit_name,
+    open_delta,
     torn_checkpoints,
 )
 from backfill_assets.kernel.log.log_state import LOGS
 from backfill_assets.kernel.place.folder import Folder
 from backfill_assets_tests.builders import add, commit_days, day, make_commit, receipt
-from backfill_assets_tests.logs import commits, place_of, read_commit, versions
+from backfill_assets_tests.logs import commit_file, commits, place_of, read_commit, versions
 
 COLUMN = "event_date"
 
@@ -203,5 +206,19 @@ def test_a_hint_to_a_checkpoint_that_is_gone_misleads_and_one_that_nobody_can_re
 ) -> None:
     file = checkpoint(tmp_path, 3, MAGIC * 2, '{"version": 4}')
     assert torn_checkpoints(place_of(tmp_path)) == [HINT]
-    file.with_name(HINT).write_text("{")
-    assert torn_checkpoints(place_of(tmp_path)) == []
+    for unreadable in ("{", '{"version": "4"}', '{"version": [4]}', "[" * 100_000):
+        file.with_name(HINT).write_text(unreadable)
+        assert torn_checkpoints(place_of(tmp_path)) == []
+
+
+def test_a_log_that_delta_rs_cannot_read_is_an_error_of_one_line_that_names_the_table(
+    table: Path,
+) -> None:
+    commit_days(table, 0, 0)
+    commit_days(table, 1, 0)
+    commit_file(table, 0).write_text("[" * 100_000)
+    with pytest.raises(DamagedLog, match=rf"the table {table.name}: its log cannot") as raised:
+        open_delta(place_of(table))
+    assert "\n" not in str(raised.value)
+    again = pickle.loads(pickle.dumps(raised.value))  # noqa: S301
+    assert str(again) == str(raised.value)

@@ -128,6 +128,7 @@ DAMAGE: dict[str, Callable[[Path], object]] = {
     "under another version": lambda path: path.write_bytes(
         state_file(path.parents[2], KEEP_EVERY - 1).read_bytes()
     ),
+    "too deep for a parser": lambda path: path.write_bytes(gzip.compress(b"[" * 100_000)),
     "gone": Path.unlink,
 }
 

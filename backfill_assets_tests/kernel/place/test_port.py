@@ -12,6 +12,7 @@ from pathlib import Path
 
 import pytest
 
+from backfill_assets.kernel.core.errors import BackfillError
 from backfill_assets.kernel.place.folder import Folder
 from backfill_assets.kernel.place.port import (
     AlreadyThere,
@@ -231,9 +232,24 @@ def test_what_engines_write_and_read_is_found_by_name(place: Place) -> None:
 def test_json_is_read_as_it_was_written_and_what_is_none_is_empty(place: Place) -> None:
     place.write_json("a.json", {"n": [1, None]})
     assert place.read_json("a.json") == {"n": [1, None]}
-    for text in (b"{", b"[1]", b"\xff"):
+    for text in (b"{", b"[1]", b"\xff", b"[" * 100_000):
         place.write("a.json", text)
         assert place.read_json("a.json") == {}
+
+
+def test_a_record_is_read_by_its_reader_and_a_damaged_file_is_named_with_what_to_do(
+    place: Place,
+) -> None:
+    def read() -> str:
+        return place.read_record("a.json", lambda body: str(body.get("n", [0])[0]), "Delete it")
+
+    assert read() == "0", "there is no file"
+    place.write("a.json", b'{"n": ["x"]}')
+    assert read() == "x"
+    for text in (b"", b"{", b"[1]", b'{"n": []}', b'{"n": 1}', b"\xff", b"[" * 100_000):
+        place.write("a.json", text)
+        with pytest.raises(BackfillError, match=r"a\.json: it is not what was written.*Delete it"):
+            read()
 
 
 def test_a_lock_has_one_holder_and_who_waits_in_vain_is_told_of_what(place: Place) -> None:

@@ -4,7 +4,7 @@ here: publications and rollbacks themselves (`candidates.test_publications`,
 
 import json
 import os
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime, timedelta
@@ -104,8 +104,9 @@ def by_process(made: Planned, process: PlacedProcess) -> None:
     entry = newest_version(made.lake)
     assert entry is not None
     works = tuple(replace(u, process=vars(process)) for u in entry.unfinished)
-    following = made.root / VERSIONS / f"{entry.number + 1:020d}.json"
-    write_json(following, json_of(replace(entry, unfinished=works)))
+    number = entry.number + 1
+    following = made.root / VERSIONS / f"{number:020d}.json"
+    write_json(following, json_of(replace(entry, number=number, unfinished=works)))
 
 
 def test_readers_see_what_a_run_wrote_once_it_ended_also_where_it_failed(made: Planned) -> None:
@@ -180,12 +181,12 @@ def test_readers_that_wait_for_a_run_say_so_and_go_on_when_it_is_over_without_a_
     )
 
 
-def test_entries_of_a_lake_whose_readers_wait_for_nobody_are_those_of_earlier_releases(
+def test_entries_of_a_lake_whose_readers_wait_for_nobody_hold_what_earlier_releases_read(
     made: Planned,
 ) -> None:
     write(made, "staging")
     end(made)
-    names = {"number", "tables", "at", "by", "why", "unfinished"}
+    names = {"number", "tables", "at", "by", "why", "unfinished", "digest"}
     assert json.loads((made.root / VERSIONS / f"{2:020d}.json").read_text()).keys() == names
 
 
@@ -277,7 +278,8 @@ def test_a_killed_switch_without_a_commit_is_dropped_by_the_next_entry(made: Pla
         entry = newest_version(made.lake)
         assert entry is not None
         killed = replace(entry, unfinished=tuple(replace(u, process={}) for u in entry.unfinished))
-    write_json(made.root / VERSIONS / f"{entry.number + 50:020d}.json", json_of(killed))
+    later = replace(killed, number=entry.number + 50)
+    write_json(made.root / VERSIONS / f"{later.number:020d}.json", json_of(later))
     assert unfinished_switches(made.lake) == ()
     with switch(made, "p8"):
         write(made, "staging")
@@ -440,6 +442,29 @@ def test_tables_of_a_publication_wait_together_for_a_run_that_wrote_one_of_them(
     assert (seen(made), end(made, "another")) == ([1, 1], [1, 1])
     marker.unlink()
     assert end(made, "long") == [2, 3]
+
+
+@pytest.mark.parametrize(
+    ("what", "content"),
+    [
+        ("another entry of the log", lambda entries: entries[1]),
+        ("another version of a table", lambda entries: entries[2].replace(b": 2,", b": 1,")),
+        ("no object", lambda _: b"[]"),
+        ("too deep for a parser", lambda _: b"[" * 100_000),
+    ],
+)
+def test_an_entry_that_is_not_what_was_written_is_named_and_never_read_as_another(
+    made: Planned, what: str, content: Callable[[dict[int, bytes]], bytes]
+) -> None:
+    write(made, "staging")
+    end(made)
+    folder = made.root / VERSIONS
+    entries = {n: (folder / f"{n:020d}.json").read_bytes() for n in (1, 2)}
+    changed = content(entries)
+    assert changed != entries[2], what
+    (folder / f"{2:020d}.json").write_bytes(changed)
+    with pytest.raises(BackfillError, match=rf"{2:020d}.json of its log is not what was written"):
+        seen(made)
 
 
 def test_the_text_of_an_entry_stays_the_same_byte_for_byte() -> None:
