@@ -208,7 +208,8 @@ def _may_be_killed(name: str, body: Mapping[str, Any], is_past: Callable[[str, i
     """Whether a sweeper may let a write whose lease is over be dead: it is staged, or what it was
     to commit is there or can be no more (`is_past`)."""
     if body.get("state") == COMMITTING:
-        return is_past(name, body["version"])
+        version = body.get("version")
+        return isinstance(version, int) and is_past(name, version)
     return body.get("state") == STAGED
 
 

@@ -17,6 +17,7 @@ from backfill_assets.kernel.core.addresses import CANDIDATES, address_of
 from backfill_assets.kernel.core.clock import utc_now
 from backfill_assets.kernel.core.contracts import Contract
 from backfill_assets.kernel.core.days import ranges_text
+from backfill_assets.kernel.core.digests import with_digest
 from backfill_assets.kernel.core.errors import BackfillError, refuse_unknown_names
 from backfill_assets.kernel.core.ownership import whoami
 from backfill_assets.kernel.core.states import State
@@ -145,7 +146,7 @@ def create_candidate(
             for file in _own_files(lake, reached):
                 copy = f"{name}/{file.relative_to(lake.root).as_posix()}"
                 candidates.place.write(copy, file.read_bytes())
-            finish(json.dumps(facts).encode())
+            finish(json.dumps(with_digest(facts)).encode())
     except AlreadyThere:
         fix = f"Choose another name, or `backfill-assets candidate discard {name} --yes`"
         raise candidate_error(name, "it is there already", NOT_MADE, fix) from None

@@ -127,9 +127,12 @@ def remove_mark(lake: Lake, plan_id: str, name: Mark) -> None:
 
 
 def mark_text(lake: Lake, plan_id: str, name: Mark) -> str | None:
-    """The text of a mark; None if it is not set."""
+    """The text of a mark, of a damaged one that it is damaged; None if it is not set."""
     file = _plan_file(plan_id, name)
-    return str(lake.place.read_json(file).get("told", "")) if lake.place.exists(file) else None
+    if not lake.place.exists(file):
+        return None
+    told = lake.place.read_json(file).get("told")
+    return told if isinstance(told, str) else f"{file} is not what was written"
 
 
 def mark_value(lake: Lake, plan_id: str, name: Mark, key: str) -> Any:

@@ -17,7 +17,7 @@ from typing import Annotated, Any
 from pydantic import PlainSerializer, TypeAdapter, ValidationError
 
 from backfill_assets.kernel.core.days import DayRange, inclusive_range
-from backfill_assets.kernel.core.digests import digest_of
+from backfill_assets.kernel.core.digests import is_as_written, with_digest
 from backfill_assets.kernel.core.errors import BackfillError
 from backfill_assets.kernel.core.plans import CHUNK_TAG, CODE_TAG, PLAN_TAG
 from backfill_assets.plans.policy import Days, Policy
@@ -25,7 +25,6 @@ from backfill_assets.plans.skew import KeyShare
 
 SCHEMA = 1
 SCHEMA_KEY = "backfill_assets_plan"
-DIGEST_KEY = "digest"  # of all other keys
 PLAN_REASON = "plan"  # the reason of every receipt that a plan's run wrote
 # One huge run is one huge thing to put back: a month of days is what a person still looks at.
 MOST_CHUNK_DAYS = 31
@@ -273,16 +272,15 @@ def plan_dict(plan: Plan) -> dict[str, Any]:
 
 def plan_json(plan: Plan) -> str:
     """The text of the plan's file; keys sorted."""
-    body = plan_dict(plan)
-    named = {SCHEMA_KEY: SCHEMA, DIGEST_KEY: digest_of(body)}
-    return json.dumps(named | body, sort_keys=True, indent=1)
+    body = {SCHEMA_KEY: SCHEMA, **with_digest(plan_dict(plan))}
+    return json.dumps(body, sort_keys=True, indent=1)
 
 
 def parse_plan(text: str | bytes, plan_id: str = "") -> Plan:
     """The plan of a file, which is of that id if one is given; raises BackfillError where it is
     torn, changed, of another plan, or of another version."""
     try:
-        return _plan_in(json.loads(text), plan_id)
+        return _plan_in({**json.loads(text)}, plan_id)
     except ValidationError as error:
         first = error.errors()[0]
         why = f"{'.'.join(map(str, first['loc']))}: {first['msg']}"
@@ -302,7 +300,7 @@ def _plan_in(body: dict[str, Any], plan_id: str) -> Plan:
     """The plan of a document; raises ValueError, TypeError or KeyError as `parse_plan` tells it."""
     if body.pop(SCHEMA_KEY) != SCHEMA:
         raise ValueError("another release wrote it")
-    if body.pop(DIGEST_KEY, digest_of(body)) != digest_of(body):  # earlier releases wrote none
+    if not is_as_written(body):
         raise ValueError("it is not what was written")
     found: Plan = _plan_adapter().validate_python(body)
     if found.id != (plan_id or found.id):

@@ -19,7 +19,7 @@ from backfill_assets.cli.common import (
     opened_lake,
     target_option,
 )
-from backfill_assets.cli.drawing import TextTable
+from backfill_assets.cli.drawing import TextTable, remark
 from backfill_assets.cli.landing_command import observed_lake
 from backfill_assets.cli.output import entered_options, options_of, write_answer
 from backfill_assets.kernel.core.days import DayRange, parse_span
@@ -29,6 +29,7 @@ from backfill_assets.plans.code import pin_code, using_code
 from backfill_assets.plans.expect import read_expectations
 from backfill_assets.plans.files import (
     CANCELLED,
+    damaged_plans,
     find_plan,
     keep_plan,
     mark_text,
@@ -164,6 +165,8 @@ def _chosen_policy(options: dict[str, Any]) -> Policy:
 def list_plans() -> None:
     """All plans of the lake, oldest first."""
     lake, _ = opened_lake()
+    for error in damaged_plans(lake):
+        remark(f"Note: {error}")
     states = [(p, plan_state(lake, p)) for p in readable_plans(lake)]
     document = [
         {

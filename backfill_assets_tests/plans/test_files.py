@@ -126,6 +126,16 @@ def test_a_mark_that_is_not_what_was_written_is_named(tmp_path: Path, mark: str)
         (all_acceptances(lake, plan), past_resumptions(lake, plan))
 
 
+def test_a_damaged_mark_says_so_where_its_text_is_shown(tmp_path: Path) -> None:
+    lake, pipeline = synthetic_lake(tmp_path, 10)
+    plan = planned(lake, pipeline)
+    for damaged in (b"", b"[]", b'{"told": 3}', b"[" * 100_000):
+        (lake.root / ".plans" / f"{plan.id}.waiting").write_bytes(damaged)
+        assert mark_text(lake, plan.id, "waiting") == (
+            f".plans/{plan.id}.waiting is not what was written"
+        )
+
+
 def old_plan(root: Path) -> tuple[Lake, Plan]:
     """A plan as its file was written in November 2026; it has prices that plans have no more."""
     lake = bare_staging(root)[0]

@@ -95,6 +95,8 @@ def test_a_plan_comes_back_from_its_text_as_it_was(plan: Plan) -> None:
         "",
         "{}",
         "[]",
+        "null",
+        "3",
         "[" * 100_000,
         b"\xff",
         '{"backfill_assets_plan": 2}',

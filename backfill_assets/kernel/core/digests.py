@@ -48,6 +48,7 @@ from backfill_assets.kernel.core.readings import (
 from backfill_assets.kernel.core.receipts import Built
 from backfill_assets.kernel.core.view import DayReceipt, LakeView, Release, Source
 
+DIGEST = "digest"  # key of a file: of all its other keys
 DIGEST_CHARS = 32  # 128 bits of a SHA-256: no two inputs of a lake collide by accident
 # One for all: half of the time.
 CANONICAL = json.JSONEncoder(sort_keys=True, separators=(",", ":"), default=str)
@@ -59,6 +60,19 @@ Part = tuple[str, ...] | None  # some columns of a delivery; None: all of them
 def digest_of(value: Any) -> str:
     """The digest (hex, 32 characters) of a JSON value, independent of the order of its keys."""
     return hashlib.sha256(CANONICAL.encode(value).encode()).hexdigest()[:DIGEST_CHARS]
+
+
+def with_digest(values: Mapping[str, Any]) -> dict[str, Any]:
+    """JSON values of a file together with the digest of all of them, by which their reader notices
+    that they are not what was written."""
+    return {**values, DIGEST: digest_of(values)}
+
+
+def is_as_written(values: Mapping[str, Any]) -> bool:
+    """Whether values are those that `with_digest` gave; also of a file of an earlier release, which
+    names no digest."""
+    others = {key: value for key, value in values.items() if key != DIGEST}
+    return DIGEST not in values or with_digest(others) == values
 
 
 def raw_digest(day: date, source: Source) -> str:

@@ -12,6 +12,7 @@ from datetime import date, datetime
 from backfill_assets.kernel.core.contracts import Contract, Input, InputKind
 from backfill_assets.kernel.core.days import end_of_day, midnight
 from backfill_assets.kernel.core.digests import raw_digest
+from backfill_assets.kernel.core.records import MISREAD
 from backfill_assets.kernel.core.view import LakeView, Source, TableView
 
 # The tag of a receipt with the frontier of each source, where sources have names.
@@ -174,6 +175,7 @@ def frontiers_in(tags: Mapping[str, str]) -> dict[str, datetime]:
     read."""
     try:
         named = json.loads(tags.get(FRONTIERS, "{}"))
-        return {str(s): datetime.fromisoformat(f) for s, f in named.items()}
-    except (ValueError, TypeError, AttributeError):
+        found = {str(s): datetime.fromisoformat(f) for s, f in named.items()}
+    except MISREAD:
         return {}
+    return {source: moment for source, moment in found.items() if moment.tzinfo is not None}

@@ -24,6 +24,7 @@ from backfill_assets.kernel.core.contracts import Column, Contract, Input, Input
 from backfill_assets.kernel.core.keys import parse_keys
 from backfill_assets.kernel.core.payload import MACHINERY
 from backfill_assets.kernel.core.receipts import Columns, DayEntry, shared_mapping
+from backfill_assets.kernel.core.records import MISREAD
 from backfill_assets.kernel.core.view import LakeView, Source
 
 NAME_CHARS = 12
@@ -233,7 +234,7 @@ def parse_parameters(text: str) -> Parameters | None:
             start=date.fromisoformat(values["start"]),
             unpinned=tuple(map(str, values.get("unpinned", ()))),
         )
-    except (ValueError, TypeError, KeyError):
+    except MISREAD:
         return None
 
 

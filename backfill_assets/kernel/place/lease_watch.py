@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 from typing import Any, ClassVar
 
 from backfill_assets.kernel.core.clock import utc_now
-from backfill_assets.kernel.place.port import LOCKS, SHOWN_SECONDS, Place, Token
+from backfill_assets.kernel.place.port import LOCK_SECONDS, LOCKS, SHOWN_SECONDS, Place, Token
 
 CLOCK = f"{LOCKS}/.clock"  # a file that is written to learn the place's time
 
@@ -43,11 +43,18 @@ class LeaseWatch:
         self.token, self.body = token, self.place.read_json(self.name)
         # A file that changed since the last look is as new as this one.
         age = self._age(token) if is_first else 0.0
-        seconds = self.body.get("seconds", self.SHOWN_SECONDS)
+        seconds = self._seconds()
         self._over_at = now
         if seconds:
             self._over_at += seconds + self.SLACK_SECONDS - age
         return token
+
+    def _seconds(self) -> float:
+        """For how long the file counts; of a damaged one as of one that does not say so."""
+        seconds = self.body.get("seconds")
+        if isinstance(seconds, int | float) and 0 <= seconds <= LOCK_SECONDS:
+            return seconds
+        return self.SHOWN_SECONDS
 
     def _age(self, token: Token) -> float:
         """Seconds since the file was written, by the place's clock."""

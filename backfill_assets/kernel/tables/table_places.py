@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from backfill_assets.kernel.core.addresses import CANDIDATES
+from backfill_assets.kernel.core.digests import is_as_written
 from backfill_assets.kernel.core.errors import SettingsError
 from backfill_assets.kernel.place.choice import bucket_prefix_at, place_at
 from backfill_assets.kernel.place.port import Place
@@ -40,10 +41,12 @@ def base_lake_folder(root: Path) -> Path:
 
 
 def _checked_facts(facts: dict[str, Any]) -> dict[str, Any]:
-    """The facts of a candidate, which name its tables unless it does not count. Raises KeyError or
-    TypeError for other ones."""
+    """The facts of a candidate, which name its tables unless it does not count. Raises KeyError,
+    TypeError or ValueError for other ones."""
     if UNFINISHED not in facts and not all(isinstance(t, str) for t in [*facts["tables"]]):
         raise TypeError(facts["tables"])
+    if not is_as_written(facts):
+        raise ValueError(facts)
     return facts
 
 

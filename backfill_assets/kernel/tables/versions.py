@@ -22,7 +22,7 @@ from typing import Any, TypeVar
 
 from backfill_assets.kernel.core.clock import utc_now
 from backfill_assets.kernel.core.contracts import Contract
-from backfill_assets.kernel.core.digests import digest_of
+from backfill_assets.kernel.core.digests import digest_of, is_as_written, with_digest
 from backfill_assets.kernel.core.errors import BackfillError
 from backfill_assets.kernel.core.ledgers import ARRIVALS, QUARANTINE, TOO_LATE, source_table_name
 from backfill_assets.kernel.core.ownership import whoami
@@ -48,7 +48,6 @@ from backfill_assets.kernel.tables.home import Lake
 
 T = TypeVar("T")
 EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
-DIGEST = "digest"  # key of an entry: of all its other keys
 READ_ATTEMPTS = 3  # upkeep thins entries out once a day or so, all at a time
 
 
@@ -197,8 +196,7 @@ def _read_entry(lake: Place, number: int) -> LakeVersion:
     file."""
     try:
         content = {**json.loads(lake.read(entry_name(number)))}
-        digest = content.pop(DIGEST, None)  # earlier releases wrote none
-        if content["number"] == number and digest in (None, digest_of(content)):
+        if content["number"] == number and is_as_written(content):
             return record_of(LakeVersion, content)
     except (Gone, BackfillError):
         raise
@@ -505,8 +503,7 @@ def _append_entry(
             return before
         number, at = before.number + 1, max(utc_now(), before.at)
         entry = replace(after, number=number, at=at, by=by or whoami(), why=why)
-        content = json_of(entry)
-        text = json.dumps({**content, DIGEST: digest_of(content)}).encode()
+        text = json.dumps(with_digest(json_of(entry))).encode()
         with suppress(AlreadyThere):
             lake.place.write(entry_name(number), text, if_absent=True)
             return entry

@@ -4,6 +4,7 @@ Tested here: `kernel.core.digests` but for what is known at a cut (`test_digests
 tested here: states.
 """
 
+import json
 from dataclasses import replace
 from datetime import timedelta
 from itertools import pairwise
@@ -16,8 +17,10 @@ from backfill_assets.kernel.core.days import midnight
 from backfill_assets.kernel.core.digests import (
     DIGEST_CHARS,
     digest_of,
+    is_as_written,
     is_required,
     raw_digest,
+    with_digest,
 )
 from backfill_assets.kernel.core.receipts import Built
 from backfill_assets.kernel.core.states import Codes
@@ -286,3 +289,11 @@ def test_digests_contain_neither_versions_nor_runs_nor_code() -> None:
             "c", "s"
         )  # as in the receipts: days of old code count by their write
     assert [story.digest(c.name, day(4)) for c in CONTRACTS] == before
+
+
+def test_values_that_are_not_what_was_written_show_by_their_digest() -> None:
+    written = with_digest({"a": [1, 2], "b": {"c": None}})
+    assert is_as_written(json.loads(json.dumps(written)))
+    assert is_as_written({"a": 1}), "earlier releases wrote none"
+    changes: list[dict[str, object]] = [{"a": [2, 1]}, {"d": 1}, {"digest": None}]
+    assert not [change for change in changes if is_as_written({**written, **change})]

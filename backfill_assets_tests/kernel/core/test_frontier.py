@@ -249,6 +249,8 @@ def test_a_receipt_tells_the_frontiers_of_its_sources_apart_so_that_none_stands_
     assert (
         frontiers_in({}) == frontiers_in({FRONTIERS: "[]"}) == frontiers_in({FRONTIERS: "no"}) == {}
     )
+    assert frontiers_in({FRONTIERS: '{"a": "2024-03-01"}'}) == {}, "no instant can be older"
+    assert frontiers_in({FRONTIERS: "[" * 100_000}) == {}
     later = Frontiers(
         TWO,
         view_of({"a": {0}, "b": {0}}, {"a": {0}, "b": {0}}, a=midnight(day(9)), b=midnight(day(3))),

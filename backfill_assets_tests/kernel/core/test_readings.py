@@ -258,7 +258,9 @@ def test_what_is_written_is_what_is_read(made: Parameters) -> None:
     assert parse_parameters(made.to_json()) == made
 
 
-@pytest.mark.parametrize("text", ["", "x", "{}", "[]", '{"inputs":[["staging"]]}', "null"])
+@pytest.mark.parametrize(
+    "text", ["", "x", "{}", "[]", '{"inputs":[["staging"]]}', "null", "[" * 100_000]
+)
 def test_a_text_that_is_not_understood_tells_no_parameters(text: str) -> None:
     assert parse_parameters(text) is None
 

@@ -52,3 +52,12 @@ def test_only_what_was_written_within_its_time_counts_as_shown(
 def test_the_places_time_is_asked_only_where_there_is_a_file(place: Folder) -> None:
     assert shown_lately(place, ["never"]) == frozenset()
     assert place.token(CLOCK) is None
+
+
+@pytest.mark.parametrize("seconds", ["30", None, -1, 10**400, float("nan"), [30]])
+def test_a_damaged_lease_is_neither_held_for_ever_nor_over_at_once(
+    place: Folder, seconds: object
+) -> None:
+    left(place, "lately", 20, seconds=seconds)
+    left(place, "long ago", LeaseWatch.SHOWN_SECONDS + 10, seconds=seconds)
+    assert shown_lately(place, ["lately", "long ago"]) == {"lately"}

@@ -8,7 +8,8 @@ import pytest
 
 from backfill_assets.assets.declared import record_table_place
 from backfill_assets.kernel.core.addresses import CANDIDATES
-from backfill_assets.kernel.core.errors import SettingsError
+from backfill_assets.kernel.core.digests import with_digest
+from backfill_assets.kernel.core.errors import BackfillError, SettingsError
 from backfill_assets.kernel.tables.table_places import (
     CANDIDATE_FILE,
     UNFINISHED,
@@ -34,8 +35,15 @@ def test_a_candidate_is_at_home_in_its_base_lake_and_counts_once_it_is_finished(
     folder = tmp_path / CANDIDATES / "next"
     folder.mkdir(parents=True)
     assert (candidate_facts(tmp_path), base_lake_folder(tmp_path)) == ({}, tmp_path)
-    (folder / CANDIDATE_FILE).write_text(json.dumps({"name": "next"}))
-    assert (candidate_facts(folder), base_lake_folder(folder)) == ({"name": "next"}, tmp_path)
+    facts = {"tables": ["sums"]}
+    (folder / CANDIDATE_FILE).write_text(json.dumps(facts))
+    assert (candidate_facts(folder), base_lake_folder(folder)) == (facts, tmp_path)
+    whole = with_digest(facts)
+    (folder / CANDIDATE_FILE).write_text(json.dumps(whole))
+    assert candidate_facts(folder) == whole
+    (folder / CANDIDATE_FILE).write_text(json.dumps({**whole, "tables": ["sumo"]}))
+    with pytest.raises(BackfillError, match=r"candidate\.json: it is not what was written"):
+        candidate_facts(folder)
     (folder / CANDIDATE_FILE).write_text(json.dumps({UNFINISHED: "being made"}))
     with pytest.raises(SettingsError, match="the candidate next: it is being made"):
         candidate_facts(folder)
