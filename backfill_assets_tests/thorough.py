@@ -136,6 +136,11 @@ VARIANTS = (
         (sys.executable, "-m", f"{TESTS}.simulation", "--seeds", "1000000", "--minutes", "120"),
         "stories of several machines on one lake, two hours",
     ),
+    Variant(
+        "fuzz",
+        (sys.executable, "-m", f"{TESTS}.fuzz", "--seeds", "1000000", "--minutes", "120"),
+        "lakes with a file of other bytes, two hours",
+    ),
     benchmark("years", "years", "400 simulated days of use, within bounds", "400"),
     benchmark(
         "session-matrix",
