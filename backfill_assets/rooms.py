@@ -13,6 +13,7 @@ ROOMS = (
     "reports",
     "reading",
     "plans",
+    "closing",
     "compare",
     "candidates",
     "reconcile",

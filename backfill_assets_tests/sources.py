@@ -25,6 +25,7 @@ CAN_BE_LEFT_OUT = frozenset(
         "assets",
         "buckets",
         "candidates",
+        "closing",
         "compare",
         "erasure",
         "export",

@@ -345,7 +345,6 @@ def test_in_the_lakes_room_only_the_pieces_of_the_adapter_know_where_a_table_lie
         "restore",
         "staging",
         "store",
-        "too_late",
         "query_files",
         "table_frames",
         "committer",

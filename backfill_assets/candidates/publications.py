@@ -32,7 +32,7 @@ from backfill_assets.kernel.tables.view import read_view, writes_of
 from backfill_assets.kernel.write.candidate import LIBRARIES_TAG, state_tags
 from backfill_assets.kernel.write.computing import version_read
 from backfill_assets.kernel.write.model import Pipeline, Table
-from backfill_assets.kernel.write.replace import Write, refuse_held_days, replace_days_locked
+from backfill_assets.kernel.write.replace import Write, refuse_left_alone, replace_days_locked
 from backfill_assets.reading.claims import finished_plans, holding_plans, new_plan_id
 from backfill_assets.reading.moments import Moment
 from backfill_assets.reading.queries import failed_reads
@@ -278,7 +278,7 @@ def _refuse_unfit(request: PublishRequest, chosen: Sequence[tuple[Table, TableVi
     view = read_view(request.lake, request.pipeline.contracts)
     for table, built in chosen:
         current = view.table(table.name)
-        refuse_held_days(table.contract, current, built.latest)
+        refuse_left_alone(table.contract, current, built.latest)
         merged = replace(
             current,
             latest={**current.latest, **built.latest},

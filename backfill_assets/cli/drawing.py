@@ -38,6 +38,7 @@ STYLES: Mapping[str, Mapping[str, Any]] = {
     "incomplete": {"fg": "magenta"},
     "outdated": {"fg": "cyan"},
     "held": {"fg": "blue"},
+    "closed": {"dim": True},
     "ok": {"fg": "green"},
     "warn": {"fg": "yellow"},
     "error": {"fg": "red", "bold": True},

@@ -244,6 +244,7 @@ def erasure_obstacles(request: ForgetRequest, found: Collection[Path]) -> Iterat
     for switch in unfinished_switches(lake):
         yield _obstacle_error(str(switch), "Then forget")
     yield from _held_days(request)
+    yield from _closed_days(request, found)
     find_in_others: FindInOthers | None = offered_function("entity_in_external")
     if find_in_others is not None:
         values = request.trace.values
@@ -264,6 +265,25 @@ def _held_days(request: ForgetRequest) -> Iterator[BackfillError]:
             fix = f"Release them: `backfill-assets release {contract.name} {span} --yes`"
             yield _obstacle_error(
                 f"{len(held)} day(s) of {contract.name} are held by a rollback", fix
+            )
+
+
+def _closed_days(request: ForgetRequest, found: Collection[Path]) -> Iterator[BackfillError]:
+    """Yield the tables of which closed days hold the entity: no erasure writes them before they are
+    opened."""
+    for table, files in _files_by_table(request, found).items():
+        contract = request.pipeline.contract(table, NOTHING_ERASED)
+        closure = request.lake.store.view(table, contract.day_column).closure
+        if closure is None:
+            continue
+        days = {day for day in files.values() if closure.holds(day)}
+        live = request.lake.store.files(contract, days=days, altered=True) if days else []
+        closed = {file.name for file in live} & files.keys()
+        if closed:
+            yield _obstacle_error(
+                f"{len(closed)} file(s) of {table} that hold it are of days up to {closure.until}, "
+                "which are closed",
+                f"Open them: `backfill-assets reopen --tables {table} --note WHY`",
             )
 
 
@@ -335,18 +355,28 @@ def days_of_lost_tables(request: ForgetRequest) -> dict[str, list[date]]:
 def rebuild_commands(request: ForgetRequest, held: Collection[Path]) -> list[str]:
     """The commands that rebuild the days of which files of the pipeline's tables hold the
     entity."""
-    tables = request.lake.tables
-    days = defaultdict[str, set[str]](set)
-    for path in held:
-        found = DAY_IN_NAME.search(path.as_posix())
-        if found and path.is_relative_to(tables):
-            days[path.relative_to(tables).parts[0]].add(found[1])
+    files = _files_by_table(request, held)
     commands = list[str]()
     for contract in request.pipeline.contracts:
-        if of_table := days.get(contract.name):
-            span = f"--from {min(of_table)} --to {max(of_table)}"
+        if of_table := files.get(contract.name):
+            days = of_table.values()
+            span = f"--from {min(days)} --to {max(days)}"
             commands.append(f"backfill-assets backfill --force {span} --tables {contract.name}")
     return commands
+
+
+def _files_by_table(request: ForgetRequest, held: Collection[Path]) -> dict[str, dict[str, date]]:
+    """By table of the pipeline the files among these whose name says their day, each with it."""
+    tables, names = request.lake.tables, {c.name for c in request.pipeline.contracts}
+    files = defaultdict[str, dict[str, date]](dict)
+    for path in held:
+        found = DAY_IN_NAME.search(path.as_posix())
+        if found is None or not path.is_relative_to(tables):
+            continue
+        table, *parts = path.relative_to(tables).parts
+        if table in names:
+            files[table]["/".join(parts)] = date.fromisoformat(found[1])
+    return files
 
 
 def fingerprints_of_others(request: ForgetRequest) -> dict[str, dict[str, str]]:

@@ -23,7 +23,6 @@ from backfill_assets.kernel.core.plans import REPLAY
 from backfill_assets.kernel.core.receipts import Receipt
 from backfill_assets.kernel.core.view import Release
 from backfill_assets.kernel.place.port import load_lock
-from backfill_assets.kernel.tables.committer import commit_receipt
 from backfill_assets.kernel.tables.home import Lake
 from backfill_assets.kernel.tables.settings import LatenessSettings
 from backfill_assets.kernel.write.session import Session
@@ -128,7 +127,7 @@ def release_rows(lake_session: Session, first: date, last: date, note: str) -> L
             write_id=uuid.uuid4().hex, table=table, reason=REPLAY, days={}, note=note, tags=tags
         )
         with lake.store.lock(table):
-            commit_receipt(lake.table_place(table), receipt)
+            lake.store.commit_alone(receipt)
     return sum_by_key({(arrived, day): rows} for arrived, day, _, rows in found)
 
 

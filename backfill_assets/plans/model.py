@@ -114,7 +114,7 @@ class TableImpact:
     write: Mapping[str, tuple[Days, ...]]  # days to write, by reason
     reads: Mapping[str, tuple[Days, ...]]  # input days, by table
     follows: tuple[Days, ...]  # days that it makes stale and does not rebuild
-    held: tuple[Days, ...]  # days that a rollback holds
+    held: tuple[Days, ...]  # days that a rollback holds, and closed days
     price: Price | None = None
 
     def days(self) -> frozenset[date]:

@@ -350,7 +350,7 @@ def impacts(
         else:
             # The plan makes days that follow within its own range itself.
             inside = following_days[name] & {*days}
-            held = [d for d in days if states.of(name, d) is State.HELD]
+            held = [d for d in days if states.of(name, d).is_left_alone]
             reasons = reasons | dict.fromkeys(inside, FOLLOWS)
             impact = _impact(states, contract, reasons, following_days[name] - inside, held)
         if name in planned or impact.follows:
@@ -391,9 +391,9 @@ def _impact(
 
 
 def _reason_to_write(states: States, table: str, day: date, policy: Policy) -> str:
-    """The reason to write a day; empty if it is up to date or held."""
+    """The reason to write a day; empty if it is up to date, held or closed."""
     state, receipt = states.of(table, day), states.latest(table, day)
-    if state is State.HELD:
+    if state.is_left_alone:
         return ""
     was_never_made = state is State.PENDING and receipt is None
     if state is State.MISSING or was_never_made:

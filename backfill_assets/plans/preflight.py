@@ -41,7 +41,7 @@ def preflight_ticks(
     """All checks, in a fixed order."""
     first = (
         _check_inputs(states, plan),
-        _check_held_days(plan),
+        _check_left_alone(states, plan),
         _check_rollback(lake, states, plan),
     )
     return (
@@ -93,14 +93,27 @@ def _check_inputs(states: States, plan: Plan) -> PreflightTick:
     )
 
 
-def _check_held_days(plan: Plan) -> PreflightTick:
-    """Check that a rollback holds none of the days to write."""
-    held = [f"{i.table} {', '.join(map(str, i.held[:3]))}" for i in plan.impacts if i.held]
-    wrong = [f"put back by a rollback and held: {'; '.join(held)}"] if held else []
+def _check_left_alone(states: States, plan: Plan) -> PreflightTick:
+    """Check that a rollback holds none of the days to write, and that none is closed."""
+    held, closed = list[str](), list[str]()
+    for impact in plan.impacts:
+        closure = states.view.table(impact.table).closure
+        if not impact.held:
+            continue
+        if closure is not None and closure.holds(impact.held[0].start):
+            closed.append(f"{impact.table} up to {closure.until}")
+        else:
+            held.append(f"{impact.table} {', '.join(map(str, impact.held[:3]))}")
+    wrong = []
+    if held:
+        wrong.append(f"put back by a rollback and held: {'; '.join(held)}")
+    if closed:
+        wrong.append(f"closed: {'; '.join(closed)}")
+    first = "`backfill-assets release` them" if held else "`backfill-assets reopen` them"
     return _preflight_tick(
         "no day is held",
         wrong,
-        "; `backfill-assets release` them first",
+        f"; {first} first",
         "none was put back by a rollback",
     )
 

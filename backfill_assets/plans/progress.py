@@ -321,7 +321,7 @@ class Progress:
             and receipt.write_id in own_ids
             and self.states.is_whole(table, day, receipt)
         )
-        if is_written or self.states.of(table, day) is State.HELD:
+        if is_written or self.states.of(table, day).is_left_alone:
             return True
         return not is_forced and self.states.is_settled(table, day, self.plan.policy.mode)
 

@@ -50,6 +50,7 @@ from backfill_assets.kernel.tables.committer import (
 from backfill_assets.kernel.tables.data_files import files_of_days, gone_or_altered, live_files
 from backfill_assets.kernel.tables.home import Lake
 from backfill_assets.kernel.tables.staging import StagedFile
+from backfill_assets.kernel.write.replace import refuse_closed_days
 
 NO_DIGEST = ""  # the input digest of a day put back to before it was ever made: equal to no digest
 NEVER_MADE_ENTRY = DayEntry(0, EMPTY_FINGERPRINT, NO_DIGEST)
@@ -133,6 +134,7 @@ def prepare_restore(lake: Lake, wanted: RestoreRequest) -> PreparedRestore:
     contract, path = wanted.contract, lake.table_place(wanted.contract.name)
     _refuse_unrestorable(contract)
     now = LOGS.state(path, contract.day_column)
+    refuse_closed_days(contract, now, wanted.targets)
     _refuse_newer_writes(wanted, now)
     states_then = states_at(path, contract.day_column, set(wanted.targets.values()))
     _refuse_unknown_versions(wanted, states_then)
@@ -213,6 +215,7 @@ def release_partitions(
     with table_lock(lake.place, contract.name):
         view, asked = LOGS.state(path, contract.day_column), {*days}
         held = [day for day in view.held_days if day in asked]
+        refuse_closed_days(contract, view, held)
         foreign = sorted(view.foreign & set(held))
         if foreign:
             culprit = (

@@ -241,7 +241,7 @@ def _make_chunks(
         current = read_progress(*open_lake(), plan)
         undone = current.undone(chunks[0]).get(table, [])
         days = [day for span in covering_ranges(undone, at_most=1) for day in span]
-        free = [day for day in days if current.states.of(table, day) is not State.HELD]
+        free = [day for day in days if not current.states.of(table, day).is_left_alone]
         for span in contiguous_ranges(free):
             work = ChunkWork(plan, chunks[0], (table,), span, written=frozenset({table}))
             _try_works(plan, [work], worker)

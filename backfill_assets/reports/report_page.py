@@ -45,6 +45,7 @@ MEANINGS_OF_STATES = {
     "outdated": "same inputs, other code or settings",
     "pending": "waits until its cut has passed",
     "held": "put back by a rollback, left alone",
+    "closed": "of closed books, left alone",
     WILL_CHANGE: "right today, made again after what needs making",
 }
 

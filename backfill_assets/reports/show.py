@@ -53,6 +53,8 @@ def brief_reason(states: States, table: str, day: date, state: State) -> str:
     }
     if state in reasons:
         return reasons[state](states, table, day)
+    if state is State.CLOSED:
+        return f"closed; open, it would be {states.of_open(table, day).value}"
     return "put back by a rollback" if state is State.HELD else ""
 
 
@@ -65,6 +67,8 @@ def full_reasons(states: States, table: str, day: date, receipt: Receipt | None)
         reasons.append(brief)
     if receipt is None:
         return tuple(reasons)
+    if state is State.CLOSED:
+        reasons += _closing_reasons(states, table)
     if state is State.HELD:
         reasons += _rollback_reasons(table, day, receipt)
     if state is State.STALE:
@@ -86,6 +90,16 @@ def _time_passed(states: States, table: str, day: date, receipt: Receipt) -> Ite
         return
     if is_mature(day, ripe, frontier):
         yield "its label has become mature since"
+
+
+def _closing_reasons(states: States, table: str) -> Iterator[str]:
+    """Name who closed the table, why, and the command that opens it again."""
+    closure = states.view.table(table).closure
+    if closure is None:
+        return
+    person, why = dict(closure.tags).get(BY, ""), f": {closure.note}" if closure.note else ""
+    yield f"all days up to {closure.until} were closed{f' by {person}' if person else ''}{why}"
+    yield f"nothing makes them again until `backfill-assets reopen --tables {table}`"
 
 
 def _rollback_reasons(table: str, day: date, receipt: Receipt) -> Iterator[str]:

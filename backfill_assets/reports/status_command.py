@@ -305,7 +305,7 @@ def _draw_commands(
     without held days; return whether there are any."""
     over = [d for d in wanting if d.day < utc_today()]
     named = [*report.tables] if all_tables else list(dict.fromkeys(d.table for d in over))
-    held = {d.day for name in named for d in report.tables[name] if d.state is State.HELD}
+    held = {d.day for name in named for d in report.tables[name] if d.state.is_left_alone}
     days = {d.day for d in over} - held
     if not days:
         return False

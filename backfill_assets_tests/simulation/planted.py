@@ -38,7 +38,7 @@ def no_fence(_: Scheduler) -> Patches:
 
 def held_days_written(_: Scheduler) -> Patches:
     """Days that a rollback put back are written like others."""
-    return [(replace, "refuse_held_days", _nothing), (derived, "refuse_held_days", _nothing)]
+    return [(replace, "refuse_left_alone", _nothing), (derived, "refuse_left_alone", _nothing)]
 
 
 def swept_too_early(_: Scheduler) -> Patches:

@@ -292,10 +292,10 @@ def missed_days(lake_context: LakeContext, today: date) -> list[DayRange]:
 
 
 def unheld_ranges(states: States, days: Iterable[date]) -> list[DayRange]:
-    """The days as ranges, without days that are held in any table: a run of a range with one is
-    refused as a whole."""
-    return contiguous_ranges(day for day in days if not _is_held(states, day))
+    """The days as ranges, without days that are held or closed in any table: a run of a range with
+    one is refused as a whole."""
+    return contiguous_ranges(day for day in days if not _is_left_alone(states, day))
 
 
-def _is_held(states: States, day: date) -> bool:
-    return any(states.of(name, day) is State.HELD for name in states.contracts)
+def _is_left_alone(states: States, day: date) -> bool:
+    return any(states.of(name, day).is_left_alone for name in states.contracts)

@@ -170,7 +170,7 @@ def _note_given_days(tick: Tick, contract: Contract, days: Set[date]) -> None:
 def _note_untouched_days(tick: Tick, state: TickState, names: list[str]) -> None:
     for name in names:
         state_of = {d: state.states.of(name, d) for d in state.states.view.table(name).latest}
-        for kind in (State.HELD, State.OUTDATED):
+        for kind in (State.CLOSED, State.HELD, State.OUTDATED):
             days = [d for d, s in state_of.items() if s is kind]
             if days:
                 tick.notes.append(f"{name}: {ranges_text(days)} left alone: {kind.value}")

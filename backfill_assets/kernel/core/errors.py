@@ -127,7 +127,8 @@ class InputMissing(BackfillError):
 
 
 class DaysHeld(BackfillError):
-    """Days that a rollback holds."""
+    """Days that nobody may write before a person says so: a rollback holds them, or they are
+    closed."""
 
 
 @contextmanager

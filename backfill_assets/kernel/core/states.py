@@ -21,6 +21,7 @@ from backfill_assets.kernel.core.write_mode import OVERWRITE, WriteMode
 class State(StrEnum):
     """Every day of every table is in exactly one of these; the order is the order of the rule."""
 
+    CLOSED = "closed"  # nobody may write it any more
     HELD = "held"
     PENDING = "pending"
     MISSING = "missing"
@@ -30,6 +31,11 @@ class State(StrEnum):
     UNPINNED = "unpinned"
     OUTDATED = "outdated"
     FRESH = "fresh"
+
+    @property
+    def is_left_alone(self) -> bool:
+        """Whether no run may write such a day before a person says so."""
+        return self in (State.CLOSED, State.HELD)
 
 
 @dataclass(frozen=True)
@@ -69,15 +75,21 @@ class States:
         self._known: dict[str, dict[date, State]] = {name: {} for name in self.contracts}
 
     def of(self, table: str, day: date) -> State:
-        """The state of a day: held, pending, missing, stale, incomplete, unpinned, outdated, else
-        fresh (first match)."""
+        """The state of a day: closed, held, pending, missing, stale, incomplete, unpinned,
+        outdated, else fresh (first match)."""
         known = self._known[table]
         if day not in known:
-            known[day] = self._judge_day(table, day)
+            is_closed = self.view.table(table).is_closed(day)
+            known[day] = State.CLOSED if is_closed else self._judge_day(table, day)
         return known[day]
 
+    def of_open(self, table: str, day: date) -> State:
+        """The state that a day has where its table is open, and that a closed day would have."""
+        state = self.of(table, day)
+        return self._judge_day(table, day) if state is State.CLOSED else state
+
     def _judge_day(self, table: str, day: date) -> State:
-        """The state of a day by its receipt and inputs, which `of` keeps."""
+        """The state by receipt and inputs of a day that is not closed, which `of` keeps."""
         contract, receipt = self.contracts[table], self.latest(table, day)
         if receipt is not None and receipt.entry.built is Built.HELD:
             return State.HELD

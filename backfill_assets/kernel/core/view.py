@@ -9,6 +9,7 @@ from dataclasses import dataclass, field
 from datetime import date, datetime, timedelta
 from functools import cached_property
 
+from backfill_assets.kernel.core.closures import Closure
 from backfill_assets.kernel.core.days import end_of_day, midnight
 from backfill_assets.kernel.core.ledgers import ARRIVALS, LOAD_LEDGERS, source_table_name
 from backfill_assets.kernel.core.receipts import Built, DayEntry
@@ -57,6 +58,7 @@ class TableView:
     others: tuple[int, ...] = ()  # versions without a receipt that moved rows, ascending
     # Tags of the receipts that released rows of `too_late`, oldest first.
     releases: tuple[Mapping[str, str], ...] = ()
+    closure: Closure | None = None  # in force; None: every day may be written
 
     @property
     def exists(self) -> bool:
@@ -71,6 +73,10 @@ class TableView:
     def held_days(self) -> list[date]:
         """The days that a rollback put back and that are not released, ascending."""
         return sorted(d for d, receipt in self.latest.items() if receipt.entry.built is Built.HELD)
+
+    def is_closed(self, day: date) -> bool:
+        """Whether nobody may write the day any more."""
+        return self.closure is not None and self.closure.holds(day)
 
 
 NO_TABLE = TableView()

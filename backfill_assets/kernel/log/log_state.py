@@ -14,6 +14,7 @@ from typing import NamedTuple, TypeVar, cast
 
 from deltalake import DeltaTable
 
+from backfill_assets.kernel.core.closures import closure_of, moves_closure
 from backfill_assets.kernel.core.days import ONE_DAY
 from backfill_assets.kernel.core.engines import ENGINE, IRREPRODUCIBLE
 from backfill_assets.kernel.core.errors import BackfillError
@@ -310,7 +311,7 @@ def _fold_commits(
     latest, inputs, frontiers = {**before.latest}, {**before.inputs}, {**before.frontiers}
     foreign = set(before.foreign)
     others = list(before.others)
-    releases = list(before.releases)
+    releases, closure = list(before.releases), before.closure
     for commit in history:
         version, receipt = commit.version, commit.receipt
         if receipt is None:
@@ -324,6 +325,8 @@ def _fold_commits(
         inputs.update(receipt.inputs)
         if receipt.reason == REPLAY:
             releases.append(receipt.tags)
+        if moves_closure(receipt):
+            closure = closure_of(receipt, version)
         if receipt.frontier is not None:
             frontier = max(frontier or receipt.frontier, receipt.frontier)
         for source, moment in frontiers_in(receipt.tags).items():
@@ -337,6 +340,7 @@ def _fold_commits(
         frontiers=frontiers,
         others=tuple(others),
         releases=tuple(releases),
+        closure=closure,
     )
 
 

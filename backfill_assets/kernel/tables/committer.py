@@ -16,6 +16,7 @@ from contextlib import suppress
 from typing import TYPE_CHECKING, Any
 
 from backfill_assets.kernel.core.clock import utc_now
+from backfill_assets.kernel.core.closures import moves_closure
 from backfill_assets.kernel.core.contracts import Contract
 from backfill_assets.kernel.core.errors import BackfillError, TransientError
 from backfill_assets.kernel.core.plans import ROLLBACK
@@ -203,13 +204,16 @@ def commit_receipt(path: Place, receipt: Receipt, committing: Committing = annou
 
 def newer_writes_check(path: Place, since: int, then: Committing = announce_nothing) -> Committing:
     """What a commit calls before it is tried that was decided at version `since` (`NO_VERSION`:
-    before the first): it raises Conflict where another one wrote days after it, else calls `then`.
+    before the first): it raises Conflict where another one wrote or closed days after it, else
+    calls `then`.
     Others take no lock, and one in a store may have been lost."""
 
     def committing(version: int) -> None:
         for other in (read_commit(path, v) for v in range(max(since, 0) + 1, version)):
             if other.receipt is None or other.receipt.days:
                 raise stale_commit_error(path, f"version {other.version} wrote days meanwhile")
+            if moves_closure(other.receipt):
+                raise stale_commit_error(path, f"version {other.version} closed days meanwhile")
         then(version)
 
     return committing

@@ -37,6 +37,7 @@ from backfill_assets.kernel.tables.columns import (
 from backfill_assets.kernel.tables.committer import (
     CHECKPOINT_EVERY,
     commit_files,
+    commit_receipt,
     newer_writes_check,
     stale_commit_error,
     store_refusal_error,
@@ -311,6 +312,12 @@ class TableStore:
         self._ensure_table(contract, NO_VERSION)
         with staged.explaining_loss():
             return self._commit_changes(contract, staged, receipt, (staged.files, ()))
+
+    def commit_alone(self, receipt: Receipt) -> int:
+        """Commit a receipt to its table, without files; returns the version. The caller
+        holds the table's lock. Raises as `kernel.tables.committer.commit_files` does."""
+        self.lake.refuse_shared(receipt.table)
+        return commit_receipt(self.lake.table_place(receipt.table), receipt)
 
     def _ensure_table(self, contract: Contract, known: int | None) -> None:
         self.lake.refuse_shared(contract.name)

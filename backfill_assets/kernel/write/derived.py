@@ -40,7 +40,12 @@ from backfill_assets.kernel.write.computing import (
     version_read,
 )
 from backfill_assets.kernel.write.judging import never_made_in_words, split_refused_days
-from backfill_assets.kernel.write.replace import Write, WriteResult, refuse_held_days, replace_days
+from backfill_assets.kernel.write.replace import (
+    Write,
+    WriteResult,
+    refuse_left_alone,
+    replace_days,
+)
 from backfill_assets.kernel.write.session import Auditor, DuckDBAuditor, Session
 
 SHOWN_KEYS = 3
@@ -86,10 +91,10 @@ def profile_staged(request: RebuildRequest, staged: Staged) -> Mapping[date | No
 
 
 def refuse_unbuildable(states: States, contract: Contract, days: DayRange) -> None:
-    """Raise where a day is held, `as_of` was lowered, a ledger of the inputs was changed by another
-    program, or a day does not exist in an input table (`_missing_input_days`); names what to do
-    first."""
-    refuse_held_days(contract, states.view.table(contract.name), days)
+    """Raise where a day is held or closed, `as_of` was lowered, a ledger of the inputs was changed
+    by another program, or a day does not exist in an input table (`_missing_input_days`); names
+    what to do first."""
+    refuse_left_alone(contract, states.view.table(contract.name), days)
     refuse_lowered_dates(states, contract)
     lacking: dict[str, list[date]] = {}
     for wanted in contract.inputs:

@@ -82,8 +82,8 @@ def replace_days(lake: Lake, write: Write, digests_now: DigestsNow) -> WriteResu
 
     `digests_now` gives the input digests from the current heads, for the fence. Raises Superseded
     when a newer receipt touched one of the days, or a fence asks for it, and our inputs are
-    not the newest; DaysHeld when a rollback put one of them back; Conflict when conflicts do not
-    end.
+    not the newest; DaysHeld when a rollback put one of them back, or one is closed; Conflict when
+    conflicts do not end.
     """
     with lake.store.lock(write.contract.name):
         return replace_days_locked(lake, write, digests_now)
@@ -102,9 +102,9 @@ def replace_days_locked(lake: Lake, write: Write, digests_now: DigestsNow) -> Wr
 
 
 def _refuse_superseded(lake: Lake, write: Write, view: TableView, digests_now: DigestsNow) -> None:
-    """Raise DaysHeld where a day is held, and Superseded where other rows than these would come of
-    the newest inputs."""
-    refuse_held_days(write.contract, view, write.entries)
+    """Raise DaysHeld where a day is held or closed, and Superseded where other rows than these
+    would come of the newest inputs."""
+    refuse_left_alone(write.contract, view, write.entries)
     rewritten = set[date]()
     for day in write.entries.keys() & view.latest.keys():
         if view.latest[day].version > write.base_version:
@@ -132,10 +132,11 @@ def _refuse_superseded(lake: Lake, write: Write, view: TableView, digests_now: D
     )
 
 
-def refuse_held_days(contract: Contract, view: TableView, days: Iterable[date]) -> None:
-    """Raise DaysHeld, with the command that releases them, where a rollback put some of the days
-    back."""
+def refuse_left_alone(contract: Contract, view: TableView, days: Iterable[date]) -> None:
+    """Raise DaysHeld, with the command that allows a write, where some of the days are closed, or a
+    rollback put them back."""
     asked = {*days}
+    refuse_closed_days(contract, view, asked)
     held = [day for day in view.held_days if day in asked]
     if not held:
         return
@@ -145,6 +146,22 @@ def refuse_held_days(contract: Contract, view: TableView, days: Iterable[date]) 
         "Nothing was written",
         f"Name days without them, or let them go first: `backfill-assets release {contract.name} "
         f"--from {held[0]} --to {held[-1]}`",
+    )
+
+
+def refuse_closed_days(contract: Contract, view: TableView, days: Iterable[date]) -> None:
+    """Raise DaysHeld, with the command that opens them again, where some of the days are
+    closed."""
+    closed = sorted(day for day in days if view.is_closed(day))
+    if view.closure is None or not closed:
+        return
+    why = f": {view.closure.note}" if view.closure.note else ""
+    raise DaysHeld(
+        f"the table {contract.name}",
+        f"{ranges_text(closed)} closed, with all days up to {view.closure.until}{why}",
+        "Nothing was written",
+        f"Name days after {view.closure.until}, or open them first: `backfill-assets reopen "
+        f"--tables {contract.name} --from {closed[0]} --note WHY`",
     )
 
 
