@@ -24,7 +24,7 @@ ROOM = Room(
             "Closed tables, and what came late for them.",
         ),
     },
-    standing=("closing.late_changes:closing_lines",),
+    offers={"late_lines": "closing.late_changes:late_lines"},
     tables={"late_into_closed": "closing.late_changes:LATE_INTO_CLOSED"},
     checks=("closing.late_changes:checked_closures",),
 )

@@ -14,8 +14,6 @@ from backfill_assets.kernel.core.ownership import BY
 from backfill_assets.kernel.core.states import State, States
 from backfill_assets.kernel.core.view import Source
 from backfill_assets.kernel.tables.home import Lake
-from backfill_assets.kernel.tables.view import read_view
-from backfill_assets.kernel.write.model import Pipeline
 from backfill_assets.reading.system_tables import CheckedDay, LakeLook, SystemTable
 
 CHECK = "closed"  # the name of the check
@@ -129,9 +127,8 @@ def _ledger_rows(
                 yield row
 
 
-def closing_lines(lake: Lake, pipeline: Pipeline) -> Iterator[str]:
+def late_lines(lake: Lake, states: States) -> Iterator[str]:
     """Yield a line per closed table to which something came late, for `status`."""
-    states = pipeline.states(read_view(lake, pipeline.contracts))
     by_table = dict[str, list[LateIntoClosed]]()
     for change in late_changes(lake, states):
         by_table.setdefault(change.table, []).append(change)

@@ -6,7 +6,7 @@ alarms (`dagster.adapter.ticks`).
 """
 
 from collections import Counter
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence, Set
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence, Set
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from datetime import date, datetime
@@ -21,6 +21,7 @@ from backfill_assets.kernel.core.days import ONE_DAY, DayRange, inclusive_range,
 from backfill_assets.kernel.core.errors import BackfillError, TransientError
 from backfill_assets.kernel.core.needs import needed_days
 from backfill_assets.kernel.core.records import json_of
+from backfill_assets.kernel.core.rooms import offered_function
 from backfill_assets.kernel.core.states import State, States
 from backfill_assets.kernel.core.view import LakeView
 from backfill_assets.kernel.place.port import answers_of
@@ -98,7 +99,8 @@ class StatusReport:
     # By source; "": the only one of a lake.
     frontiers: Mapping[str, datetime | None] = field(default_factory=dict)
     holds: tuple[Hold, ...] = ()  # the held days by the rollback that put them back
-    wrong: tuple[str, ...] = ()  # damage for a person to mend, a line each
+    # Damage for a person to mend, and what came late for closed days, a line each.
+    wrong: tuple[str, ...] = ()
     # Tables whose days are not known, and why.
     unread: Mapping[str, str] = field(default_factory=dict)
     # Per table the days that `catch-up` would make, without days of unfinished plans.
@@ -206,8 +208,14 @@ def status_of_states(
         holds=rollback_holds(lake, states, _days_in_state(tables, State.HELD)),
         needed={table: days - planned.get(table, set()) for table, days in needed.items()},
         planned=planned,
-        wrong=tuple(_damage_lines(lake, states)),
+        wrong=(*_damage_lines(lake, states), *_late_lines(lake, states)),
     )
+
+
+def _late_lines(lake: Lake, states: States) -> Iterable[str]:
+    """Return what came late for closed days, a line per table."""
+    find: Callable[[Lake, States], Iterable[str]] | None = offered_function("late_lines")
+    return find(lake, states) if find is not None else ()
 
 
 def _days_in_state(
