@@ -1,8 +1,8 @@
 """Closed books: no run writes days up to a chosen one any more, and what came late for them is
 listed.
 
-Uses the kernel and `reading`. Adds the commands `close`, `reopen` and `closed`, lines of `status`,
-checks, and the system table `late_into_closed`. Not here: what refuses a write of a closed day,
+Uses the kernel and `reading`. Adds the commands `close`, `reopen` and `closed`. What came late is
+also a check and the system table `late_into_closed`. Not here: what refuses a write of a closed day,
 which every write asks (`kernel.write.replace`), and days that a rollback holds (`plans`). Guide:
 correcting-the-past.
 """
