@@ -157,8 +157,12 @@ class LakeIOManager(dg.ConfigurableIOManager):
         pipeline = chosen_pipeline(lake)
         if self._is_marked:
             end_dead_runs(instance, lake)
-            ended = markers_of(instance, lake).leave(instance, run)
-            record_versions(lake, pipeline.contracts, f"run {run.run_id[:8]}", ended)
+            markers = markers_of(instance, lake)
+            ended = markers.ending_run(instance, run)
+            try:
+                record_versions(lake, pipeline.contracts, f"run {run.run_id[:8]}", ended)
+            finally:
+                markers.forget(ended)
         states = pipeline.states(read_view(lake, pipeline.contracts))
         report_green_days(instance, lake, states)
         record_observations(instance, lake, states)

@@ -325,7 +325,11 @@ def _end_run(instance: dg.DagsterInstance, run: dg.DagsterRun, opened: Opened) -
     """Let readers see what the run wrote, and tell which tables are stale now: also others than its
     own."""
     why = f"{run.tags.get(REASON_TAG, 'manual')} (run {run.run_id[:8]})"
-    ended = markers_of(instance, opened.lake).leave(instance, run)
-    record_versions(opened.lake, opened.pipeline.contracts, why, ended, opened.by)
+    markers = markers_of(instance, opened.lake)
+    ended = markers.ending_run(instance, run)
+    try:
+        record_versions(opened.lake, opened.pipeline.contracts, why, ended, opened.by)
+    finally:
+        markers.forget(ended)
     states = opened.known(run.run_id).read()  # others may have written since it began
     report_stale_checks(instance, opened.lake, states, opened.naming)

@@ -278,17 +278,18 @@ class Markers:
             run_markers.mark_step(self.lake.place, self._marker_name(run_id))
         return is_marked
 
-    def leave(self, instance: dg.DagsterInstance, run: dg.DagsterRun) -> str:
-        """Drop the marker of a run that ends with this process's work on it, and give the run's id;
-        "" where it has further steps in other processes, and the marker stays."""
+    def ending_run(self, instance: dg.DagsterInstance, run: dg.DagsterRun) -> str:
+        """The id of a run that ends with this process's work on it; "" where it has further steps
+        in other processes. Its marker stays until a lake version has what it wrote (`forget`)."""
         process = run_markers.process_of(self.lake.place, self._marker_name(run.run_id))
         if process not in (None, PlacedProcess.this()) and open_steps(instance, run):
             return ""
-        self.forget(run.run_id)
         return run.run_id
 
     def forget(self, run_id: str) -> None:
-        """Drop the marker of a run that ended."""
+        """Drop the marker of a run that ended; does nothing for ""."""
+        if not run_id:
+            return
         run_markers.drop_marker(self.lake.place, self._marker_name(run_id))
 
     def _marker_name(self, run_id: str) -> str:

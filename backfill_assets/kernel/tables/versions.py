@@ -370,12 +370,15 @@ def _has_committed(lake: Lake, work: UnfinishedSwitch) -> bool:
     return False
 
 
+# By table, upstream first, the version that the commits follow, and these.
+NewCommits = dict[str, tuple[int, list[Commit]]]
+
+
 @dataclass
 class _TablesNow:
     """The versions that readers see of the tables of an entry which follows another one, taken
     table after table, upstream first."""
 
-    lake: Lake
     running: frozenset[str]  # the runs whose commits are held back
     split: frozenset[str]  # plans of which no commit is taken
     pinned: Mapping[str, int]  # the tables of unfinished switches
@@ -384,9 +387,9 @@ class _TablesNow:
     held: set[str] = field(default_factory=set)  # the runs that hold commits back
     left: set[str] = field(default_factory=set)  # the plans of commits that are not taken
 
-    def take(self, name: str) -> None:
-        """Take the commits of a table up to the first one that has to wait."""
-        version, commits = _commits_after(self.lake, name, self.tables.get(name, NO_VERSION))
+    def take(self, name: str, version: int, commits: Sequence[Commit]) -> None:
+        """Take the commits of a table, which follow `version`, up to the first one that has to
+        wait."""
         head = commits[-1].version if commits else version
         is_pinned = name in self.pinned
         # The first version that is not taken.
@@ -433,31 +436,41 @@ def _entry_of_now(
 ) -> LakeVersion:
     """The entry `before` with the tables as readers see them now, and as they will see them after
     the end of the runs that hold commits back (`held`; of all live runs but `run_id`)."""
-    tables, held = _tables_now(lake, contracts, before, live_runs(lake.place, {run_id}))
+    commits = _new_commits(lake, contracts, before)
+    # Asked after the commits were read: a run that begins meanwhile is among them with all that it
+    # commits, and one that ends has written an entry, which comes before this one.
+    running = live_runs(lake.place, {run_id})
+    tables, held = _tables_now(lake, commits, before, running)
     if not held:
         return replace(before, tables=tables, held=HeldBack())
     now = utc_now().isoformat(timespec="seconds")
     runs = {run: before.held.runs.get(run, now) for run in sorted(held)}
-    then, _ = _tables_now(lake, contracts, before, frozenset())
+    then, _ = _tables_now(lake, commits, before, frozenset())
     return replace(before, tables=tables, held=HeldBack(runs, then))
 
 
+def _new_commits(lake: Lake, contracts: Iterable[Contract], before: LakeVersion) -> NewCommits:
+    """The commits of each table that follow the entry `before`. A table is read before its inputs,
+    so that what its commits name of these is read, too."""
+    names, found = [*_written_tables(lake, contracts)], NewCommits()
+    for name in reversed(names):
+        found[name] = _commits_after(lake, name, before.tables.get(name, NO_VERSION))
+    return {name: found[name] for name in names}
+
+
 def _tables_now(
-    lake: Lake,
-    contracts: Collection[Contract],
-    before: LakeVersion,
-    running: frozenset[str],
+    lake: Lake, commits: NewCommits, before: LakeVersion, running: frozenset[str]
 ) -> tuple[dict[str, int], set[str]]:
-    """The tables of an entry that follows `before` while these runs are at work, and which of the
-    runs hold commits back. What one publication or rollback wrote is taken of all its tables or of
-    none."""
+    """The tables of an entry that follows `before` by these commits while these runs are at work,
+    and which of the runs hold commits back. What one publication or rollback wrote is taken of all
+    its tables or of none."""
     pinned, split = dict[str, int](), frozenset[str]()
     for work in _standing_switches(lake, before):
         pinned |= work.tables
     while True:
-        now = _TablesNow(lake, running, split, pinned, dict(before.tables))
-        for name in _written_tables(lake, contracts):
-            now.take(name)
+        now = _TablesNow(running, split, pinned, dict(before.tables))
+        for name, (version, following) in commits.items():
+            now.take(name, version, following)
         if now.left <= split:
             return now.tables, now.held
         split |= now.left

@@ -26,6 +26,7 @@ from backfill_assets.kernel.place.port import RUNS, Token
 from backfill_assets.kernel.place.processes import PlacedProcess, Process
 from backfill_assets.kernel.tables import versions
 from backfill_assets.kernel.tables.folder import VERSIONS
+from backfill_assets.kernel.tables.store import TableStore
 from backfill_assets.kernel.tables.versions import (
     EPOCH,
     HeldBack,
@@ -131,6 +132,35 @@ def test_commits_of_a_run_that_still_runs_and_what_is_made_from_them_wait_for_it
     assert end(made, "short") == [1, 1]
     (made.root / RUNS / "here" / "long").unlink()
     assert end(made, "long") == [3, 2]
+
+
+def test_a_run_that_begins_while_heads_are_read_is_held_back_as_one_that_ran_before(
+    made: Planned,
+) -> None:
+    """Another command's entry, made while a run begins and commits the first of its tables."""
+
+    def begin() -> None:
+        write_json(made.root / RUNS / "here" / "new", vars(PlacedProcess.this()))
+        write(made, "staging", "new")
+
+    with doing_before(TableStore.commits, begin, table="staging"):
+        assert end(made, "another") == [1, 1]
+
+
+@pytest.mark.parametrize("read", BUILT)
+def test_a_table_is_not_seen_without_the_input_that_it_was_made_from_while_heads_are_read(
+    made: Planned, read: str
+) -> None:
+    """A run that ended commits both tables as another command reads the heads of one of them."""
+
+    def commit() -> None:
+        write(made, "staging", "ended")
+        write(made, "features", "ended")
+
+    with doing_before(TableStore.commits, commit, table=read):
+        staging, features = end(made, "another")
+    assert staging >= features
+    assert end(made, "ended") == [2, 2]
 
 
 def test_a_run_whose_end_nobody_sees_holds_its_commits_back_for_a_day_and_not_for_ever(
