@@ -90,9 +90,9 @@ def pinned_files(lake: Place) -> dict[str, set[str]] | None:
         n for n in snapshots.place.names() if snapshots.place.exists(f"{n}/{SNAPSHOT_FILE}")
     ):
         body = snapshots.place.read_json(f"{name}/{SNAPSHOT_FILE}")
-        if body.get(UNFINISHED) == MAKING:
-            return None
-        if UNFINISHED not in body and body.get("digest") != tables_digest(body.get("tables")):
+        digest = tables_digest(body.get("tables"))
+        is_changed = body.get("digest", digest) != digest
+        if not body or is_changed or body.get(UNFINISHED) == MAKING:
             return None
         for table in body.get("tables", {}).values():
             for file in table["data_files"] if table.get("pinned") else ():
