@@ -74,6 +74,14 @@ def test_a_table_of_sparks_own_is_read_in_place_and_ends_as_it_is(
         len(world.content("files")),
         before,
     )
+    _assert_vectors_are_read(spark, world, table, days)
+
+
+def _assert_vectors_are_read(
+    spark: SparkSession, world: World, table: Path, days: DayRange
+) -> None:
+    """Rows that a vector takes away are deletes; a renamed column that is read is refused."""
+    before = world.contents()
     for statement in BY_VECTORS.format(t=f"delta.`{table}`").split(";"):
         spark.sql(statement)
     world.backfill(days)

@@ -9,7 +9,9 @@ import os
 import runpy
 import tarfile
 import tempfile
-from datetime import timedelta
+from collections.abc import Callable
+from datetime import date, timedelta
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -61,27 +63,48 @@ def _make(root: Path) -> None:
     """Late data, a correction, a refused file, totals, one plan that ended, one that waits and one
     that nobody started, a day put back, a snapshot, a candidate, comparisons, proofs."""
     earlier: Any = runpy.run_path(str(CHECKOUT / ".ci" / "lakes_before.py"))
+    do = partial(_do, root)
+    _land_days(root, earlier, do)
+    _plan_days(root, earlier["FIRST"], do)
+    put_back_often(root)
+    do("server", "stop", "--force")
+    dead = PlacedProcess("elsewhere", "boot", "numbering", 1, 0.0)
+    (root / ".runs" / "instance").mkdir(parents=True, exist_ok=True)
+    _land(root / ".runs" / "instance" / "run-1", json.dumps(json_of(dead)))
+    _land(root / ".runs" / "instance" / "run-1.beat", "x")
+
+
+def _do(root: Path, *words: object) -> None:
+    """Run a command on the lake, which may find something to complain of."""
+    done = run(*words, "--lake", root)
+    assert done.exit_code in (0, 1, 3), (words, done.output, done.exception)
+
+
+def _plan(root: Path, *words: object) -> str:
+    """Make a plan, and give its id."""
+    return str(read(run("plan", *words, "--force", "--json", "--lake", root))["id"])
+
+
+def _land_days(root: Path, earlier: Any, do: Callable[..., None]) -> None:
+    """Five days, totals that a file and a manifest declare, late data, and a refused file."""
     first, landing = earlier["FIRST"], root / "landing"
-    second, third = first + timedelta(1), first + timedelta(2)
-
-    def do(*words: object) -> None:
-        done = run(*words, "--lake", root)
-        assert done.exit_code in (0, 1, 3), (words, done.output, done.exception)
-
-    def plan(*words: object) -> str:
-        return str(read(run("plan", *words, "--force", "--json", "--lake", root))["id"])
-
     (root / "sql").mkdir(parents=True)
     (root / "sql" / "daily.sql").write_text(earlier["DAILY"], encoding="utf-8")
     settings = earlier["ONE_SOURCE"] + '[pipeline]\nsql = "sql/*.sql"\n'
     (root / "lake.toml").write_text(settings, encoding="utf-8")
     earlier["land_days"](landing, 5)
     _land(landing / f"{first}.jsonl.totals.json", '{"rows": 2, "sums": {"value": "3"}}\n')
-    _land(landing / "_manifest.csv", f"path,rows,sum_value\n{second}.jsonl,2,5\n")
+    _land(landing / "_manifest.csv", f"path,rows,sum_value\n{first + timedelta(1)}.jsonl,2,5\n")
     do("catch-up")
     earlier["land_late"](landing)
     _land(landing / "bad.jsonl", '{"seq": 1, "arrival_ts": "no"}\n')
     do("catch-up")
+
+
+def _plan_days(root: Path, first: date, do: Callable[..., None]) -> None:
+    """Plans that ended, wait and were never started, a snapshot, a candidate, comparisons."""
+    plan = partial(_plan, root)
+    second, third = first + timedelta(1), first + timedelta(2)
     do("snapshot", "create", "kept", "--from", first, "--to", third, "--tables", "staging")
     ended = plan("--from", first, "--to", third, "--tables", "staging", "--chunk", 2)
     do("run", ended)
@@ -93,27 +116,8 @@ def _make(root: Path) -> None:
     do("reconcile", "--layers")
     do("prove", "--random", 1)
     do("maintain", "--yes")
-    do(
-        "run",
-        plan(
-            "--from",
-            first,
-            "--to",
-            second,
-            "--tables",
-            "daily",
-            "--stop-after",
-            "chunk",
-            "--chunk",
-            1,
-        ),
-    )
-    put_back_often(root)
-    do("server", "stop", "--force")
-    dead = PlacedProcess("elsewhere", "boot", "numbering", 1, 0.0)
-    (root / ".runs" / "instance").mkdir(parents=True, exist_ok=True)
-    _land(root / ".runs" / "instance" / "run-1", json.dumps(json_of(dead)))
-    _land(root / ".runs" / "instance" / "run-1.beat", "x")
+    days = ("--from", first, "--to", second)
+    do("run", plan(*days, "--tables", "daily", "--stop-after", "chunk", "--chunk", 1))
 
 
 def put_back_often(root: Path) -> None:

@@ -1,13 +1,11 @@
-"""The lake's log: which versions of its tables readers see together, and what several tables wait
-for.
+"""The lake's log: which versions of its tables readers see together, and which of them wait.
 
 One small file per lake version, `LAKE/.versions/NUMBER.json`, created if absent and never changed:
 the version of each table, who wrote the entry and why, and publications and rollbacks of several
 tables that have not completed. Readers take the newest entry (`view.settled_view`); writers always
 read the heads of the tables. A lake without entries is read at its heads.
 
-Not here: what is published or put back (`candidates.publications`, `plans.rollback`), and the
-view of a lake (`view`).
+Not here: what is published or put back (`candidates`, `plans`), and a lake's view (`view`).
 """
 
 import json
@@ -61,10 +59,8 @@ class UnfinishedSwitch:
     id: str
     what: str  # in words
     fix: str  # a sentence with the command that completes it
-    # The version of each that readers see until then.
-    tables: Mapping[str, int] = field(default_factory=dict)
-    # Which does it (`PlacedProcess`); empty: it stopped.
-    process: Mapping[str, Any] = field(default_factory=dict)
+    tables: Mapping[str, int] = field(default_factory=dict)  # versions that readers see until then
+    process: Mapping[str, Any] = field(default_factory=dict)  # `PlacedProcess`; empty: it stopped
 
     def __str__(self) -> str:
         """A line for people."""
@@ -370,8 +366,7 @@ def _has_committed(lake: Lake, work: UnfinishedSwitch) -> bool:
     return False
 
 
-# By table, upstream first, the version that the commits follow, and these.
-NewCommits = dict[str, tuple[int, list[Commit]]]
+NewCommits = dict[str, tuple[int, list[Commit]]]  # by table: the version before them, and these
 
 
 @dataclass
@@ -388,8 +383,7 @@ class _TablesNow:
     left: set[str] = field(default_factory=set)  # the plans of commits that are not taken
 
     def take(self, name: str, version: int, commits: Sequence[Commit]) -> None:
-        """Take the commits of a table, which follow `version`, up to the first one that has to
-        wait."""
+        """Take of a table's commits after `version` those up to the first that has to wait."""
         head = commits[-1].version if commits else version
         is_pinned = name in self.pinned
         # The first version that is not taken.
@@ -437,8 +431,7 @@ def _entry_of_now(
     """The entry `before` with the tables as readers see them now, and as they will see them after
     the end of the runs that hold commits back (`held`; of all live runs but `run_id`)."""
     commits = _new_commits(lake, contracts, before)
-    # Asked after the commits were read: a run that begins meanwhile is among them with all that it
-    # commits, and one that ends has written an entry, which comes before this one.
+    # Last: a run that began meanwhile is among them, and one that ended took this entry's number.
     running = live_runs(lake.place, {run_id})
     tables, held = _tables_now(lake, commits, before, running)
     if not held:
@@ -452,10 +445,10 @@ def _entry_of_now(
 def _new_commits(lake: Lake, contracts: Iterable[Contract], before: LakeVersion) -> NewCommits:
     """The commits of each table that follow the entry `before`. A table is read before its inputs,
     so that what its commits name of these is read, too."""
-    names, found = [*_written_tables(lake, contracts)], NewCommits()
-    for name in reversed(names):
+    found = NewCommits()
+    for name in reversed([*_written_tables(lake, contracts)]):
         found[name] = _commits_after(lake, name, before.tables.get(name, NO_VERSION))
-    return {name: found[name] for name in names}
+    return dict(reversed(found.items()))
 
 
 def _tables_now(
