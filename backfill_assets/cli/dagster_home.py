@@ -66,10 +66,10 @@ def instance_of(lake: Lake, project: Path | None = None) -> Iterator[dg.DagsterI
     `project`), else one inside the lake.
 
     Lakes that share an instance see each other's days on its pages, since their tables have the
-    same names. So they do with one $DAGSTER_HOME (`dagster.site.other_lakes` says so); without it,
-    a lake other than the one `dg dev` shows in the project has an instance of its own, in memory
-    where this user may not make one. The project's file names folders relative to itself, so that
-    the working folder is there meanwhile.
+    same names. So they do with one $DAGSTER_HOME (`cli.dagster_site.other_lakes` says so);
+    without it, a lake other than the one `dg dev` shows in the project has an instance of its
+    own, in memory where this user may not make one. The project's file names folders relative
+    to itself, so that the working folder is there meanwhile.
     """
     project = project or project_root()
     if home := os.environ.get(HOME_VARIABLE):

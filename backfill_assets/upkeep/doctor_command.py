@@ -45,7 +45,7 @@ HANG = 6  # characters: the level and a space
 def doctor(deep: bool) -> Output:
     """Look at Java, server, settings, landing, logs, files and receipts. Changes nothing. Exit code
     1 if one is odd."""
-    from backfill_assets.dagster.site import examine_home
+    from backfill_assets.cli.dagster_site import examine_home
     from backfill_assets.upkeep.doctor import examine_everything as examine
 
     root = lake_root()

@@ -15,19 +15,19 @@ from pathlib import Path
 import dagster as dg
 import pytest
 
-from backfill_assets.cli.findings import Diagnosis, Level
-from backfill_assets.cli.production import settings_text
-from backfill_assets.dagster import site
-from backfill_assets.dagster.adapter.assemble import LOADED_LAKE, LOADED_RELEASE, assemble
-from backfill_assets.dagster.adapter.dagster_private import CodeServer, Heartbeat
-from backfill_assets.dagster.adapter.runs import LAKE_TAG
-from backfill_assets.dagster.site import (
+from backfill_assets.cli import dagster_site as site
+from backfill_assets.cli.dagster_site import (
     ClockReading,
     judge_beats,
     judge_clock,
     judge_server,
     judge_workspace,
 )
+from backfill_assets.cli.findings import Diagnosis, Level
+from backfill_assets.cli.production import settings_text
+from backfill_assets.dagster.adapter.assemble import LOADED_LAKE, LOADED_RELEASE, assemble
+from backfill_assets.dagster.adapter.dagster_private import CodeServer, Heartbeat
+from backfill_assets.dagster.adapter.runs import LAKE_TAG
 from backfill_assets.kernel.tables.home import Lake
 from backfill_assets.pipeline.tables import tables
 from backfill_assets_tests.processes import free_port
