@@ -11,8 +11,10 @@ from backfill_assets.kernel.core.clock import utc_now, utc_today
 from backfill_assets_tests.clocks import Clock, set_to
 from backfill_assets_tests.sources import PACKAGE, sources
 
-# Ages of processes and files of this machine, and what only goes into Dagster's own log.
+# Ages of processes and files of this machine, its clock against others', and what only goes into
+# Dagster's own log.
 MACHINES = {
+    "cli/dagster_site.py",
     "kernel/core/clock.py",
     "engines/server.py",
     "kernel/place/processes.py",
