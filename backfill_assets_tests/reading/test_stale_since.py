@@ -9,7 +9,7 @@ import pytest
 
 from backfill_assets.kernel.core.states import State, States
 from backfill_assets.kernel.tables.view import read_view
-from backfill_assets.reading.stale_since import stale_since
+from backfill_assets.reading.stale_since import MOST_COMMITS, stale_since
 from backfill_assets_tests.dagster.adapter.ticking import day, stale
 from backfill_assets_tests.synthetic import Made, build, synthetic_lake
 
@@ -30,6 +30,18 @@ def test_it_is_the_first_write_of_an_input_day_after_the_day_was_made(lake: Made
     states = states_of(lake)
     assert states.of("features", day(5)) is State.STALE
     assert stale_since(lake[0], states, "features") == first.at
+
+
+def test_behind_many_commits_it_is_the_write_by_which_the_input_day_is_as_it_is(lake: Made) -> None:
+    for commits in range(MOST_COMMITS):
+        build(*lake, "staging", {day(1): commits + 2})
+    build(*lake, "features", dict.fromkeys(map(day, range(1, 5)), 1))
+    build(*lake, "staging", {day(5): 4})
+    build(*lake, "staging", {day(5): 5})
+    newest = next(lake[0].store.newest_commits("staging"))
+    states = states_of(lake)
+    assert states.of("features", day(1)) is State.FRESH
+    assert stale_since(lake[0], states, "features") == newest.at
 
 
 def test_of_fresh_tables_and_of_days_that_no_commit_made_stale_it_is_not_known(lake: Made) -> None:

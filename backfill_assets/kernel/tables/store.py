@@ -95,9 +95,13 @@ class TableStore:
         """The commits with a version greater than `after`, ascending."""
         return iter(LOGS.commits(self.lake.table_place(table), after))
 
+    def commit(self, table: str, version: int) -> Commit:
+        """One commit, read alone."""
+        return log.read_commit(self.lake.table_place(table), version)
+
     def receipt(self, table: str, version: int) -> Receipt | None:
         """The receipt of one commit; None for one that is not ours."""
-        return log.read_commit(self.lake.table_place(table), version).receipt
+        return self.commit(table, version).receipt
 
     def newest_commits(self, table: str) -> Iterator[Commit]:
         """The commits of a table, newest first, each read when it is wanted."""
