@@ -4,13 +4,12 @@ Not here: the commands (`closing_command`), what came late (`late_changes`), and
 writes (`kernel.write.replace.refuse_closed_days`).
 """
 
-import uuid
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import date
 
 from backfill_assets.kernel.core.clock import utc_today
-from backfill_assets.kernel.core.closures import CLOSE, CLOSED_UNTIL, REOPEN
+from backfill_assets.kernel.core.closures import closure_receipt
 from backfill_assets.kernel.core.contracts import Contract
 from backfill_assets.kernel.core.days import ONE_DAY, inclusive_range, ranges_text
 from backfill_assets.kernel.core.errors import BackfillError
@@ -81,8 +80,7 @@ def close_tables(
         with lake.store.lock(contract.name):
             before = _closed_until(lake, contract)
             if before is None or before < until:
-                tags = {**request.by, CLOSED_UNTIL: str(until)}
-                _commit_closure(lake, contract, CLOSE, request.note, tags)
+                lake.store.commit_alone(_receipt(contract, until, request))
         moved.append(MovedClosure(contract.name, before, max(before or until, until)))
     record_versions(lake, pipeline.contracts, f"close up to {until}")
     return moved
@@ -98,13 +96,12 @@ def reopen_tables(
     """
     chosen = _chosen_contracts(lake, pipeline, request.tables, NOT_OPENED)
     now, moved = _last_day_before(lake, first), list[MovedClosure]()
-    tags = {**request.by} if now is None else {**request.by, CLOSED_UNTIL: str(now)}
     for contract in chosen:
         with lake.store.lock(contract.name):
             before = _closed_until(lake, contract)
             if before is None or (now is not None and before <= now):
                 continue
-            _commit_closure(lake, contract, REOPEN, request.note, tags)
+            lake.store.commit_alone(_receipt(contract, now, request, opens=True))
         moved.append(MovedClosure(contract.name, before, now))
     if not moved:
         named = ", ".join(c.name for c in chosen)
@@ -235,11 +232,9 @@ def _closed_until(lake: Lake, contract: Contract) -> date | None:
     return None if closure is None else closure.until
 
 
-def _commit_closure(
-    lake: Lake, contract: Contract, reason: str, note: str, tags: Mapping[str, str]
-) -> None:
-    """Commit the receipt that moves the closure of a table; the caller holds its lock."""
-    receipt = Receipt(
-        write_id=uuid.uuid4().hex, table=contract.name, reason=reason, days={}, note=note, tags=tags
-    )
-    lake.store.commit_alone(receipt)
+def _receipt(
+    contract: Contract, until: date | None, request: ClosingRequest, *, opens: bool = False
+) -> Receipt:
+    """The receipt that closes the table up to that day (None: it is open from its first day
+    on)."""
+    return closure_receipt(contract.name, until, request.note, request.by, opens=opens)

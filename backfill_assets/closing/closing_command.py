@@ -25,7 +25,6 @@ from backfill_assets.closing.closing import (
     reopen_tables,
 )
 from backfill_assets.closing.late_changes import LateIntoClosed, late_changes
-from backfill_assets.kernel.core.ownership import BY
 from backfill_assets.kernel.core.states import States
 from backfill_assets.kernel.tables.view import read_view
 
@@ -86,10 +85,8 @@ def _closures(states: States) -> list[dict[str, str]]:
     for name in states.contracts:
         closure = states.view.table(name).closure
         if closure is not None:
-            person = dict(closure.tags).get(BY, "")
-            found.append(
-                {"table": name, "until": str(closure.until), "by": person, "note": closure.note}
-            )
+            why = {"by": closure.by, "note": closure.note}
+            found.append({"table": name, "until": str(closure.until), **why})
     return found
 
 

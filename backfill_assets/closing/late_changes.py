@@ -10,7 +10,6 @@ from typing import Annotated
 
 from backfill_assets.kernel.core.contracts import Contract, InputKind
 from backfill_assets.kernel.core.days import ranges_text
-from backfill_assets.kernel.core.ownership import BY
 from backfill_assets.kernel.core.states import State, States
 from backfill_assets.kernel.core.view import Source
 from backfill_assets.kernel.tables.home import Lake
@@ -150,8 +149,7 @@ def _rows_text(changes: Sequence[LateIntoClosed]) -> str:
 def _closer_text(states: States, table: str) -> str:
     """Who closed the table."""
     closure = states.view.table(table).closure
-    person = "" if closure is None else dict(closure.tags).get(BY, "")
-    return f" by {person}" if person else ""
+    return f" by {closure.by}" if closure is not None and closure.by else ""
 
 
 def checked_closures(look: LakeLook) -> Iterator[CheckedDay]:

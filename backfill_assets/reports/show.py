@@ -97,8 +97,9 @@ def _closing_reasons(states: States, table: str) -> Iterator[str]:
     closure = states.view.table(table).closure
     if closure is None:
         return
-    person, why = dict(closure.tags).get(BY, ""), f": {closure.note}" if closure.note else ""
-    yield f"all days up to {closure.until} were closed{f' by {person}' if person else ''}{why}"
+    person = f" by {closure.by}" if closure.by else ""
+    why = f": {closure.note}" if closure.note else ""
+    yield f"all days up to {closure.until} were closed{person}{why}"
     yield f"nothing makes them again until `backfill-assets reopen --tables {table}`"
 
 

@@ -5,10 +5,13 @@ Not here: closing a table and opening it again, and what came late into its clos
 a hold, which is of single days that a rollback put back (`Built.HELD`).
 """
 
+import uuid
+from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import date
 
 from backfill_assets.kernel.core.errors import BackfillError
+from backfill_assets.kernel.core.ownership import BY
 from backfill_assets.kernel.core.receipts import Receipt
 
 CLOSE, REOPEN = "close", "reopen"  # reasons of receipts
@@ -20,13 +23,25 @@ class Closure:
     """A table's closed days: all up to `until`, which is one of them."""
 
     until: date
-    version: int  # of the commit that says so
-    note: str = ""  # of the person who closed it
-    tags: tuple[tuple[str, str], ...] = ()  # of the receipt, by name; `by` names that person
+    note: str = ""  # why
+    by: str = ""  # who closed it; "": not known
 
     def holds(self, day: date) -> bool:
         """Whether a day is closed."""
         return day <= self.until
+
+
+def closure_receipt(
+    table: str, until: date | None, note: str, tags: Mapping[str, str], *, opens: bool
+) -> Receipt:
+    """The receipt by which all days up to `until` are closed from now on (None: none is); `opens`:
+    whether that opens days. `tags` say who does it."""
+    if until is not None:
+        tags = {**tags, CLOSED_UNTIL: str(until)}
+    reason = REOPEN if opens else CLOSE
+    return Receipt(
+        write_id=uuid.uuid4().hex, table=table, reason=reason, days={}, note=note, tags=tags
+    )
 
 
 def moves_closure(receipt: Receipt) -> bool:
@@ -40,9 +55,8 @@ def closure_of(receipt: Receipt, version: int) -> Closure | None:
     until = receipt.tags.get(CLOSED_UNTIL)
     if until is None:
         return None
-    tags = tuple(sorted(receipt.tags.items()))
     try:
-        return Closure(date.fromisoformat(until), version, receipt.note, tags)
+        return Closure(date.fromisoformat(until), receipt.note, receipt.tags.get(BY, ""))
     except ValueError:
         raise BackfillError(
             f"version {version} of the table {receipt.table}",

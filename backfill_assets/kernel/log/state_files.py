@@ -20,7 +20,7 @@ from typing import Any
 from backfill_assets.kernel.core.closures import Closure
 from backfill_assets.kernel.core.digests import digest_of
 from backfill_assets.kernel.core.receipts import SCHEMA, Built, DayEntry, shared_mapping
-from backfill_assets.kernel.core.records import MISREAD, json_of
+from backfill_assets.kernel.core.records import MISREAD, json_of, record_of
 from backfill_assets.kernel.core.view import DayReceipt, TableView
 from backfill_assets.kernel.log.log import LOG, commit_digest
 from backfill_assets.kernel.place.port import AlreadyThere, Place
@@ -120,7 +120,7 @@ def state_content(table: Place, day_column: str, state: TableView) -> Content:
         "foreign": json_of(state.foreign),
         "others": json_of(state.others),
         "releases": json_of(state.releases),
-        "closure": None if state.closure is None else _packed_closure(state.closure),
+        "closure": json_of(state.closure),
     }
 
 
@@ -152,21 +152,6 @@ def _packed_day(receipt: DayReceipt, writes: dict[tuple[Any, ...], int]) -> list
     ]
 
 
-def _packed_closure(closure: Closure) -> list[Any]:
-    """The values of a closure, in the order of its fields."""
-    tags = [[*tag] for tag in closure.tags]
-    return [str(closure.until), closure.version, closure.note, tags]
-
-
-def _closure_in(values: Sequence[Any] | None) -> Closure | None:
-    """The closure that `_packed_closure` gave these values for; None for None."""
-    if values is None:
-        return None
-    until, version, note, tags = values
-    pairs = tuple((name, text) for name, text in tags)
-    return Closure(date.fromisoformat(until), version, note, pairs)
-
-
 def _fitting_content(table: Place, day_column: str, version: int) -> Content:
     """The content of a state file; raises one of `UNREADABLE` where it is damaged, or not of this
     log."""
@@ -186,7 +171,7 @@ def _state_of(content: Content) -> TableView:
         entry = _entry_of(*values)
         write = writes[number]  # version to frontier, in the order of `DayReceipt`'s fields
         latest[_day_of(day)] = DayReceipt(*(entry, *write, irreproducible))
-    frontiers = content["frontiers"].items()
+    frontiers, closure = content["frontiers"].items(), content["closure"]
     return TableView(
         version=content["version"],
         latest=latest,
@@ -196,7 +181,7 @@ def _state_of(content: Content) -> TableView:
         frontiers={name: datetime.fromisoformat(moment) for name, moment in frontiers},
         others=tuple(content["others"]),
         releases=tuple(content["releases"]),
-        closure=_closure_in(content["closure"]),
+        closure=None if closure is None else record_of(Closure, closure),
     )
 
 
