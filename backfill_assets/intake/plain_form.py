@@ -8,6 +8,7 @@ for this by a word), and what commits of a source changed (`intake.table_rows`).
 import hashlib
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING
 from urllib.parse import unquote
@@ -46,9 +47,13 @@ class PlainForm:
         rows = self.deleted.get(unquote(name))
         if rows is None and not self.mapping:
             return ""
-        names = sorted(named_paths(self.schema)) if self.mapping else []
         numbers = b"" if rows is None else b"".join(bytes(b) for b in rows.buffers() if b)
-        return digest_of([name, names, hashlib.sha256(numbers).hexdigest()])
+        return digest_of([name, self._names, hashlib.sha256(numbers).hexdigest()])
+
+    @cached_property
+    def _names(self) -> list[str]:
+        """What columns are called, in the table and in files; none without a mapping."""
+        return sorted(named_paths(self.schema)) if self.mapping else []
 
     def deleted_in(self, name: str) -> int:
         """How many rows of a file are no rows of the table."""

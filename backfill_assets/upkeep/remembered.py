@@ -13,21 +13,12 @@ from contextlib import suppress
 from typing import TypeVar
 
 from backfill_assets.kernel.core.errors import BackfillError
-from backfill_assets.kernel.core.records import json_of, record_of
+from backfill_assets.kernel.core.records import MISREAD, json_of, record_of
 from backfill_assets.kernel.place.port import Place
 
 R = TypeVar("R")
 UPKEEP = ".upkeep"  # in the lake
-UNREADABLE = (
-    OSError,
-    EOFError,
-    ValueError,
-    TypeError,
-    KeyError,
-    AttributeError,
-    RecursionError,
-    zlib.error,
-)
+UNREADABLE = (OSError, EOFError, zlib.error, *MISREAD)
 
 
 def recall(lake: Place, name: str, kind: type[R]) -> R | None:
