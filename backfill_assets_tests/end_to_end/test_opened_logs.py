@@ -57,7 +57,8 @@ lake, looks = LakeContext(Path(sys.argv[1]), tables), []
 with dg.DagsterInstance.ephemeral() as instance:
     for tick in (landing_tick, late_data_tick, landing_tick, late_data_tick):
         opened.clear()
-        tick(instance, lake, utc_now())
+        for verdict in tick(instance, lake, utc_now()).verdicts:
+            instance.report_runless_asset_event(verdict)  # as Dagster does with a sensor's result
         looks.append(dict(opened))
 print(json.dumps(looks))
 """
