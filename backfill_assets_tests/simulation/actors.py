@@ -5,6 +5,7 @@ command is made of (`world`), and what must hold afterwards (`judge`).
 """
 
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from random import Random
 
@@ -26,9 +27,12 @@ from backfill_assets.plans.work import ChunkWork, make_chunk_here
 from backfill_assets.upkeep.maintain import maintain_tables
 from backfill_assets_tests.builders import day
 from backfill_assets_tests.simulation.engine import rows_at
-from backfill_assets_tests.simulation.world import BUILT, DAYS, EVERY_DAY, RAW, Reading, World
+from backfill_assets_tests.simulation.outsiders import asset, export, forget
+from backfill_assets_tests.simulation.world import DAYS, EVERY_DAY, RAW, Reading, World
 
 LATE, TOUCHED = (2, 3), (1, 2)  # arrival days of late files, and the event days in them: few
+SECONDS_WATCHED = 0.3
+SECONDS_UNWATCHED = 20.0  # where nobody asks for anything
 SAID = Provenance("test", tags={"by": "ann@desk"})
 
 
@@ -100,9 +104,10 @@ def reader(world: World, chance: Random) -> None:
         seen = versions_seen(lake) or {}
         after = newest_version(lake)
         rows = {}
-        for table in (RAW, *BUILT):
+        for table in (RAW, *world.built):
             world.scheduler.stop(f"reads {table} v{seen[table]}")
-            rows[table] = rows_at(lake, table, seen[table])
+            with suppress(*([OSError] if world.forgotten else [])):  # they may go at any moment
+                rows[table] = rows_at(lake, table, seen[table])
         assert before is not None
         assert after is not None
         still = running & world.well_runs()
@@ -110,10 +115,27 @@ def reader(world: World, chance: Random) -> None:
         world.scheduler.wait(chance.choice((0.1, 2.0, 30.0)))
 
 
+def watch(world: World) -> None:
+    """Somebody on another machine looks at the tables whenever something may have changed."""
+    lake, _ = world.open()
+    scheduler = world.scheduler
+    told, looked = -1, 0.0
+    while True:
+        if len(scheduler.trace) > told or scheduler.now - looked > SECONDS_UNWATCHED:
+            told, looked = len(scheduler.trace), scheduler.now
+            entry, seen = newest_version(lake), versions_seen(lake)
+            assert entry is not None
+            assert seen is not None
+            reading = Reading(seen, {}, entry.number, entry.number, world.well_runs())
+            if not world.readings or world.readings[-1] != reading:
+                world.readings.append(reading)
+        scheduler.wait(SECONDS_WATCHED)
+
+
 def rollback(world: World, chance: Random) -> None:
     """A table's days are put back to what they were before their newest write."""
     lake, pipeline = world.open()
-    table = chance.choice(BUILT)
+    table = chance.choice(world.built)
     first = chance.randrange(DAYS)
     days = DayRange(day(first), day(first) + ONE_DAY * chance.randint(1, DAYS - first))
     head = lake.store.head(table)
@@ -123,13 +145,14 @@ def rollback(world: World, chance: Random) -> None:
 
 def release(world: World, chance: Random) -> None:
     """Held days are let go."""
-    release_days(*world.open(), RollbackRequest(table=chance.choice(BUILT), days=EVERY_DAY), SAID)
+    request = RollbackRequest(table=chance.choice(world.built), days=EVERY_DAY)
+    release_days(*world.open(), request, SAID)
 
 
 def sweep(world: World, chance: Random) -> None:
     """What killed writes left is removed."""
     lake, _ = world.open()
-    for table in (RAW, *BUILT):
+    for table in (RAW, *world.built):
         sweep_writes(lake, table)
 
 
@@ -138,12 +161,18 @@ def plan(world: World, chance: Random) -> None:
     world.code += 1
     first = chance.randrange(DAYS - 1)
     days = DayRange(day(first), day(chance.randint(first + 2, DAYS)))
-    lake, pipeline = world.open()
     policy = Policy(
         chunk="2d", force=chance.random() < 0.3, on_failure=chance.choice(("stop", "rollback"))
     )
-    tables = chance.choice((BUILT, BUILT, BUILT[:1], BUILT[1:]))
-    made = make_plan(lake, pipeline, PlanRequest(days, tables, policy))
+    pair = chance.choice(world.pairs)
+    tables = chance.choice((pair, pair, pair[:1], pair[1:]))
+    run_new_plan(world, PlanRequest(days, tables, policy))
+
+
+def run_new_plan(world: World, request: PlanRequest) -> None:
+    """Make a plan and run it to its end."""
+    lake, pipeline = world.open()
+    made = make_plan(lake, pipeline, request)
     keep_plan(lake, made)
     run_plan(world.open, made, Worker(world))
 
@@ -173,12 +202,13 @@ def undo_plan(world: World, chance: Random) -> None:
 def publish(world: World, chance: Random) -> None:
     """A candidate with newer code is made, built and published."""
     lake, _ = world.open()
+    pair = chance.choice(world.pairs)
     newer = world.pipeline(world.code + 1)
     there = create_candidate(
-        lake, newer, f"v{world.scheduler.process.pid}", BUILT, lambda p: (p,), "newer code"
+        lake, newer, f"v{world.scheduler.process.pid}", pair, lambda p: (p,), "newer code"
     )
     opened = there, newer
-    for table in BUILT:
+    for table in pair:
         world.make(opened, table, [*EVERY_DAY], Provenance("candidate", ""))
     world.code += 1
     publish_candidate_days(PublishRequest(lake, newer, there, newer), act=True)
@@ -196,7 +226,7 @@ def snapshot(world: World, chance: Random) -> None:
     """A snapshot of two tables is made, and one is dropped again."""
     opened = world.open()
     name = f"s{world.scheduler.process.pid}"
-    create_snapshot(*opened, SnapshotRequest(name, BUILT, unfit="take"))
+    create_snapshot(*opened, SnapshotRequest(name, chance.choice(world.pairs), unfit="take"))
     if chance.random() < 0.5:
         drop_snapshot(opened[0], name)
 
@@ -214,17 +244,23 @@ ACTS: dict[str, tuple[Act, int]] = {  # and how often it is drawn
     "publish": (publish, 2),
     "maintain": (maintain, 1),
     "snapshot": (snapshot, 1),
+    "asset": (asset, 2),
+    "export": (export, 1),
+    "forget": (forget, 1),
 }
+SWITCHES = ("plan is undone", "publish")  # which readers see of both tables at once
 MOST_KINDS = 2  # of commands in a story, besides those of late data
 MACHINES = ("one", "two")
 
 
-def drawn_actors(seed: int) -> list[Actor]:
-    """Who takes part in the story of a seed."""
+def drawn_actors(seed: int, pairs: int) -> list[Actor]:
+    """Who takes part in the story of a seed, in a lake with so many pairs of tables."""
     chance = Random(f"actors {seed}")
     often = [name for name, (_, weight) in ACTS.items() for _ in range(weight)]
     # Late data, and few other kinds of commands, which meet each other more often than all of them.
     others = [chance.choice(often) for _ in range(chance.randint(1, MOST_KINDS))]
+    if pairs > 1:  # which only commands that write both tables of a pair need
+        others = [*SWITCHES, others[0]]
     often = ["late file", "late file", "tick", *others, *others]
     found = []
     for _ in range(chance.randint(3, 6)):

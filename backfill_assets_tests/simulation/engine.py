@@ -112,7 +112,7 @@ class Session:
         contract = table.contract
         inputs = {name: frame.rows for name, frame in frames.items()}
         wanted = chunk.wanted or chunk.days
-        found = made_rows(contract.name, inputs, sorted(wanted), self.code)
+        found = made_rows(inputs, sorted(wanted), self.code)
         rows = [{"entity": "A", "value": v, contract.day_column: d} for d, v in found.items()]
         return Frame(rows, contract.column_names)
 
@@ -146,15 +146,17 @@ def rows_at(lake: Lake, table: str, version: int) -> list[Row]:
 
 
 def made_rows(
-    table: str, inputs: Mapping[str, Sequence[Row]], days: Sequence[date], code: int
+    inputs: Mapping[str, Sequence[Row]], days: Sequence[date], code: int
 ) -> dict[date, int]:
-    """The number of each of these days of a table, from the rows of its inputs."""
-    if table == "staging":
+    """The number of each of these days of a table that is made from these rows: of raw sums of
+    event days, of a table of such sums those of windows."""
+    if "raw" in inputs:
         sums = defaultdict[str, int](int)
         for row in inputs["raw"]:
             sums[row["entity"]] += row["value"]
         return {d: sums[event_name(d)] + CODE_STEP * code for d in days}
-    by_day = {row["event_date"]: row["value"] for row in inputs["staging"]}
+    (of_events,) = inputs.values()
+    by_day = {row["event_date"]: row["value"] for row in of_events}
     window = [ONE_DAY * n for n in range(WINDOW)]
     return {d: sum(by_day.get(d - back, 0) for back in window) for d in days}
 

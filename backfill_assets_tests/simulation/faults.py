@@ -9,6 +9,7 @@ import os
 from collections import Counter
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
+from functools import partial
 from typing import Any, TypeVar
 
 from obstore import exceptions as of
@@ -29,9 +30,11 @@ KILLED = "the process is killed"
 MACHINE_LOST = "the machine is lost"
 CLOCK = "the machine's clock steps"
 DISK = "the disk of this machine is full"
+BROKEN = "the disk of this machine fails"
 OLD = "an old listing"
 NEVER = "never"
-KINDS = (LOST, LATER, BUSY, MEETS, SLOW, PAUSED, KILLED, MACHINE_LOST, CLOCK, DISK, OLD)
+ERROR_NUMBERS = {DISK: errno.ENOSPC, BROKEN: errno.EIO}
+KINDS = (LOST, LATER, BUSY, MEETS, SLOW, PAUSED, KILLED, MACHINE_LOST, CLOCK, DISK, BROKEN, OLD)
 
 
 @dataclass
@@ -65,9 +68,9 @@ class Faults:
         if fault == OLD and kind == "list":
             return self._old_listing(key, effect)
         done = effect()
-        if fault == DISK and hasattr(done, "stream"):
-            done.stream = _full_disk
-        if fault in (DISK, OLD):
+        if fault in ERROR_NUMBERS and hasattr(done, "stream"):
+            done.stream = partial(_failing_disk, ERROR_NUMBERS[fault])
+        if fault in (DISK, BROKEN, OLD):
             return done
         if fault == LOST:
             raise of.GenericError(f"{key}: operation timed out")
@@ -110,7 +113,7 @@ class Faults:
             raise type(error)(f"{error} after 1 retries") from None
 
 
-def _full_disk(_size: int) -> Iterator[bytes]:
-    """The blocks of an object that is fetched to a disk that is full."""
+def _failing_disk(number: int, _size: int) -> Iterator[bytes]:
+    """The blocks of an object that is fetched to a disk that does not take them."""
     yield b""
-    raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+    raise OSError(number, os.strerror(number))

@@ -7,7 +7,7 @@ the end (`judge`).
 
 import json
 from collections import defaultdict
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import date
 from functools import cache
@@ -15,9 +15,10 @@ from typing import Any
 
 from backfill_assets.kernel.core.plans import CHUNK_TAG, PLAN_TAG, PUBLISH, RELEASE, ROLLBACK
 from backfill_assets.kernel.core.receipts import Built, Receipt
+from backfill_assets.kernel.core.view import NO_VERSION
 from backfill_assets.kernel.tables.home import Lake
 from backfill_assets_tests.simulation.engine import Row, made_rows, rows_at
-from backfill_assets_tests.simulation.world import BUILT, Opened, Reading, World
+from backfill_assets_tests.simulation.world import RAW, Opened, Reading, World
 
 UNDOING = (ROLLBACK, RELEASE)
 
@@ -52,14 +53,16 @@ def judge_readings(world: World, opened: Opened) -> None:
     rollback or publication all or nothing."""
     lake, pipeline = opened
     entries = dict(_entries(world))
-    switches, runs = _switches(lake), _commits_of_runs(lake)
+    switches = _switches(lake, world.tables)
+    runs = _commits_of_runs(lake, world.tables)
     columns = {c.name: c.day_column for c in pipeline.contracts}
-    for reading in world.readings:
+    inputs_of = cache(lambda table, v: lake.store.view(table, columns[table], v).inputs)
+    for reading in (*world.readings, *_shown_by(entries)):
         told = [entries[n] for n in range(reading.before, reading.after + 1) if n in entries]
         known = [e["tables"] for e in told] + [e.get("held", {}).get("then", {}) for e in told]
         refuse(reading.seen not in known, f"a reader saw {reading.seen}, which no entry says")
-        for table, column in columns.items():
-            inputs = lake.store.view(table, column, reading.seen[table]).inputs
+        for table in columns.keys() & reading.seen.keys():
+            inputs = inputs_of(table, reading.seen[table])
             for above, version in inputs.items():
                 is_behind = version > reading.seen.get(above, version)
                 refuse(is_behind, f"a reader saw {table} of {above} v{version}: {reading.seen}")
@@ -71,9 +74,19 @@ def judge_readings(world: World, opened: Opened) -> None:
             refuse(taken and taken != commits, f"a reader saw {taken} of {name}: {commits}")
 
 
+def _shown_by(entries: Mapping[int, Mapping[str, Any]]) -> Iterator[Reading]:
+    """What a reader would have seen by each entry, while it was the newest and once its runs had
+    ended."""
+    for number, entry in entries.items():
+        held = entry.get("held", {}).get("then", {})
+        for seen in (entry["tables"], held):
+            if seen:
+                yield Reading(seen, {}, number, number, frozenset())
+
+
 def _seen_of(reading: Reading, commits: Mapping[str, int]) -> dict[str, int]:
     """Those of these commits that a reader saw."""
-    return {table: v for table, v in commits.items() if v <= reading.seen[table]}
+    return {table: v for table, v in commits.items() if v <= reading.seen.get(table, NO_VERSION)}
 
 
 def _entries(world: World) -> Iterator[tuple[int, dict[str, Any]]]:
@@ -85,21 +98,21 @@ def _receipts(lake: Lake, table: str) -> list[tuple[int, Receipt]]:
     return [(c.version, c.receipt) for c in lake.store.commits(table) if c.receipt is not None]
 
 
-def _commits_of_runs(lake: Lake) -> dict[str, dict[str, int]]:
+def _commits_of_runs(lake: Lake, tables: Iterable[str]) -> dict[str, dict[str, int]]:
     """The first commit of each run to each table."""
     found: dict[str, dict[str, int]] = defaultdict(dict)
-    for table in BUILT:
+    for table in tables:
         for version, receipt in _receipts(lake, table):
             found[receipt.run_id].setdefault(table, version)
     return found
 
 
-def _switches(lake: Lake) -> dict[str, dict[str, int]]:
+def _switches(lake: Lake, tables: Iterable[str]) -> dict[str, dict[str, int]]:
     """The commits of each publication and rollback of several tables that wrote each of them
     once."""
     found: dict[str, dict[str, int]] = defaultdict(dict)
     again = set[str]()
-    for table in BUILT:
+    for table in tables:
         for version, receipt in _receipts(lake, table):
             tags = receipt.tags
             if receipt.reason in (PUBLISH, ROLLBACK) and PLAN_TAG in tags:
@@ -124,7 +137,7 @@ class _History:
 
     def made(self, version: int, of: date, code: int) -> int:
         """What a day is when it is made from a version of the input."""
-        return made_rows(self.table, {self.above: self.rows(self.above, version)}, [of], code)[of]
+        return made_rows({self.above: self.rows(self.above, version)}, [of], code)[of]
 
     def judge(self, version: int, receipt: Receipt) -> None:
         """Hold a commit against those before it."""
@@ -166,10 +179,13 @@ def _code(receipt: Receipt) -> int:
     return int(receipt.code_digest.removeprefix("code-"))
 
 
-def judge_writes(opened: Opened) -> None:
-    """Each day that is made again from the inputs that its receipt names is the same."""
+def judge_writes(world: World, opened: Opened) -> None:
+    """Each day that is made again from the inputs that its receipt names is the same. Where an
+    entity was erased, the rows of older versions are gone."""
+    if world.forgotten:
+        return
     lake, pipeline = opened
-    for table in BUILT:
+    for table in (c.name for c in pipeline.contracts if c.name != RAW):
         (above,) = (wanted.table for wanted in pipeline.table(table).contract.inputs)
         history = _History(lake, table, above)
         for version, receipt in _receipts(lake, table):

@@ -5,10 +5,17 @@ true then. Not here: the story (`story`). All is done by the package itself, in 
 third machine that nothing happened to.
 """
 
+import json
 from contextlib import suppress
+from datetime import UTC, date, datetime, timedelta
+
+from pyarrow.parquet import read_table
 
 from backfill_assets.candidates.candidates import candidate_names, find_candidate
 from backfill_assets.candidates.publications import PublishRequest, publish_candidate_days
+from backfill_assets.erasure.forget import ForgetRequest
+from backfill_assets.erasure.traces import Trace
+from backfill_assets.export.export import export_days
 from backfill_assets.intake.ledger import ARRIVALS, FILES
 from backfill_assets.kernel.core.errors import BackfillError
 from backfill_assets.kernel.core.receipts import Provenance
@@ -24,6 +31,7 @@ from backfill_assets.kernel.tables.view import read_view
 from backfill_assets.plans.files import CANCELLED, plan_ids, set_mark
 from backfill_assets.plans.rollback import RollbackRequest, release_days, roll_back
 from backfill_assets.upkeep.inspection import inspect_table
+from backfill_assets.upkeep.maintain import maintain_tables
 from backfill_assets_tests.simulation.actors import SAID
 from backfill_assets_tests.simulation.engine import rows_at
 from backfill_assets_tests.simulation.history import (
@@ -33,19 +41,43 @@ from backfill_assets_tests.simulation.history import (
     refuse,
     values_of,
 )
+from backfill_assets_tests.simulation.outsiders import erase_entity, make_asset
 from backfill_assets_tests.simulation.scheduler import Thread
-from backfill_assets_tests.simulation.world import BUILT, EVERY_DAY, RAW, Opened, World
+from backfill_assets_tests.simulation.world import (
+    EVERY_DAY,
+    EXPORTS,
+    LAKE,
+    RAW,
+    Opened,
+    World,
+)
 
-MOST_REQUESTS = 4000  # of one process
+MOST_REQUESTS = 4000  # of one process, whatever goes wrong
+# Of a command while nothing goes wrong: four times what it needs alone, since whoever is overtaken
+# looks again.
+BUDGETS = {
+    "tick": 550,
+    "late file": 850,
+    "reader": 230,
+    "rollback": 360,
+    "release": 190,
+    "sweep": 40,
+    "plan": 1750,
+    "plan is undone": 2400,
+}
+SECONDS_UNTIL_THINNED = 10 * 86_400.0
+SECONDS_LATER = 100 * 86_400.0  # longer than replaced files are kept
 
 
-def judge_process(thread: Thread) -> None:
-    """A process ends well, or with an error of the package's own."""
+def judge_process(thread: Thread, has_faults: bool = False) -> None:
+    """A process ends well, or with an error of the package's own, within its budget of
+    requests."""
     failure = thread.failure
     if failure is not None and not isinstance(failure, BackfillError):
         raise Violation(f"{thread.name} ends with {failure!r}") from failure
     requests = thread.process.requests
-    refuse(requests > MOST_REQUESTS, f"{thread.name} made {requests} requests")
+    most = MOST_REQUESTS if has_faults else BUDGETS.get(thread.what, MOST_REQUESTS)
+    refuse(requests > most, f"{thread.name} made {requests} requests, and {most} are enough")
 
 
 def judge_lake(world: World) -> None:
@@ -53,9 +85,12 @@ def judge_lake(world: World) -> None:
     opened = world.open()
     _finish(world, opened)
     _judge_tables(world, opened)
-    _judge_readers(opened)
+    _judge_readers(world, opened)
     judge_readings(world, opened)
-    judge_writes(opened)
+    judge_writes(world, opened)
+    _judge_exports(world, opened)
+    _judge_erasures(world, opened)
+    _judge_upkeep(world, opened)
     _judge_leftovers(world, opened)
 
 
@@ -65,17 +100,21 @@ def _finish(world: World, opened: Opened) -> None:
         _complete(world, opened, work)
     for plan_id in plan_ids(lake):
         set_mark(lake, plan_id, "ended", CANCELLED)
-    for table in BUILT:
+    for table in world.built:
         with suppress(BackfillError):
             release_days(*opened, RollbackRequest(table=table, days=EVERY_DAY), SAID)
     for _ in range(2):
         with world.run(*opened, "late data") as run_id:
             world.catch_up(opened, run_id)
             states = pipeline.states(read_view(lake, pipeline.contracts))
-            for table in BUILT:
+            for table in world.built:
                 old = [d for d in EVERY_DAY if states.of(table, d) is State.OUTDATED]
                 if old:
                     world.make(opened, table, old, Provenance("newer code", run_id))
+            if world.has_asset:
+                make_asset(world, opened, [*EVERY_DAY], run_id)
+    for name in sorted(world.forgotten):
+        erase_entity(world, name)
 
 
 def _complete(world: World, opened: Opened, work: UnfinishedSwitch) -> None:
@@ -96,7 +135,7 @@ def _complete(world: World, opened: Opened, work: UnfinishedSwitch) -> None:
 def _judge_tables(world: World, opened: Opened) -> None:
     lake, pipeline = opened
     states = pipeline.states(read_view(lake, pipeline.contracts))
-    for table in BUILT:
+    for table in world.tables:
         for of in EVERY_DAY:
             state = states.of(table, of)
             refuse(state is not State.FRESH, f"{table} {of} is {state.value}")
@@ -105,16 +144,69 @@ def _judge_tables(world: World, opened: Opened) -> None:
         refuse(found != right, f"{table} holds {found}, and should hold {right}")
 
 
-def _judge_readers(opened: Opened) -> None:
+def _judge_readers(world: World, opened: Opened) -> None:
     """Hours later readers wait for nobody, and see the newest."""
     lake, _ = opened
     still = [work.what for work in unfinished_switches(lake)]
     refuse(still, f"no command ends {still}")
     refuse(waits := why_readers_wait(lake), f"readers wait for nobody: {waits}")
     seen = versions_seen(lake) or {}
-    for table in (RAW, *BUILT):
+    for table in (RAW, *world.tables):
         head = lake.store.head(table)
         refuse(seen[table] != head, f"readers see {table} v{seen[table]} long after v{head}")
+
+
+def _judge_exports(world: World, opened: Opened) -> None:
+    """What was exported, and is exported once more, is what the tables hold."""
+    lake, pipeline = opened
+    for table in sorted(world.exported):
+        export_days(lake, pipeline, table, EXPORTS)
+        column = pipeline.table(table).contract.day_column
+        found = dict[date, int]()
+        for path in world.store.path(f"{LAKE}/{EXPORTS}/{table}").glob("*/part-0.parquet"):
+            (value,) = read_table(path, partitioning=None).column("value").to_pylist()
+            found[date.fromisoformat(path.parent.name.removeprefix(f"{column}="))] = value
+        right = {d: world.right(table, n) for n, d in enumerate(EVERY_DAY)}
+        refuse(found != right, f"the export of {table} holds {found}, and should hold {right}")
+
+
+def _judge_erasures(world: World, opened: Opened) -> None:
+    """Nothing holds what was erased."""
+    for name in sorted(world.forgotten):
+        held = ForgetRequest(*opened, Trace({"entity": name}), "").look().held
+        refuse(held, f"{name} was erased, and {[path.as_posix() for path in held]} hold it")
+
+
+def _judge_upkeep(world: World, opened: Opened) -> None:
+    """Upkeep thins lake versions out, and months later deletes all that nothing needs any more, and
+    nothing else."""
+    world.scheduler.now += SECONDS_UNTIL_THINNED
+    maintain_tables(*opened)
+    _judge_thinning(world, opened)
+    world.scheduler.now += SECONDS_LATER
+    maintain_tables(*opened)
+    left = [t.names for t in maintain_tables(*opened, act=False).tables if t.names]
+    refuse(left, f"upkeep leaves {left}")
+    _judge_tables(world, opened)
+
+
+def _judge_thinning(world: World, opened: Opened) -> None:
+    """Entries of the lake's log go only where later ones of the same hour or day stay, or none is
+    promised any more."""
+    entries = {key: json.loads(content) for key, content in world.entries.items()}
+    kept = world.entries.keys() - world.thinned.keys()
+    promised = opened[0].settings.retention.rollback_days
+    for key, when in world.thinned.items():
+        at = datetime.fromisoformat(entries[key]["at"])
+        age = datetime.fromtimestamp(when, UTC) - at
+        refuse(age < timedelta(days=7), f"{key} is deleted after {age}")
+        refuse(key > max(kept), f"{key} is deleted, and it was the newest")
+        length = len("2024-01-01" if age > timedelta(days=30) else "2024-01-01T00")
+        alike = [
+            k for k in kept if k > key and entries[k]["at"][:length] == at.isoformat()[:length]
+        ]
+        is_needed = age < timedelta(days=promised) and not alike
+        refuse(is_needed, f"{key} is deleted, and nothing of its time stays")
 
 
 def _judge_leftovers(world: World, opened: Opened) -> None:

@@ -5,9 +5,10 @@ faults of stores and machines (`faults`). A simulation that finds nothing proves
 finds these.
 """
 
+import dataclasses
 from collections import defaultdict
 from collections.abc import Callable, Collection, Iterable, Iterator
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack, contextmanager, nullcontext
 from typing import Any
 from unittest import mock
 
@@ -15,13 +16,14 @@ from deltalake import DeltaTable
 from deltalake.exceptions import DeltaError
 
 from backfill_assets.buckets import bucket, leases
+from backfill_assets.erasure import erasing
 from backfill_assets.kernel.core.clock import utc_now
 from backfill_assets.kernel.core.view import exists_at
 from backfill_assets.kernel.log import listed_logs, log_state, run_markers
 from backfill_assets.kernel.tables import committer, staging, store, versions
 from backfill_assets.kernel.write import candidate, derived, known, replace
 from backfill_assets.plans import rollback
-from backfill_assets.upkeep import maintain
+from backfill_assets.upkeep import housekeeping, maintain, removals, thinning
 from backfill_assets_tests.simulation.scheduler import Scheduler
 
 Patches = list[tuple[object, str, object]]
@@ -187,6 +189,71 @@ def death_unnoticed(_: Scheduler) -> Patches:
     return [(leases.Lease, "committing", _nothing)]
 
 
+def first_look_ends_early(_: Scheduler) -> Patches:
+    """A process that knows nothing of a log takes its newest kept state for the newest version."""
+    real = listed_logs.ListedLogs._first_look
+
+    def look(self: Any, table: Any) -> int:
+        head, log = real(self, table), self._known_log(table)
+        if log.since >= 0:
+            log.names = {n: t for n, t in log.names.items() if n <= f"{log.since:020d}.json"}
+            log.head = log.since
+        return int(log.head if log.since >= 0 else head)
+
+    return [(listed_logs.ListedLogs, "_first_look", look)]
+
+
+def upkeep_trusts_its_memory(_: Scheduler) -> Patches:
+    """Upkeep deletes what it remembers as taken out, though a rollback took it in again."""
+
+    def follow(known: Any, table: Any, head: int) -> Any:
+        found = removals.follow_commits(known, table, head)
+        return dataclasses.replace(found, waiting={**known.waiting, **found.waiting})
+
+    return [
+        (housekeeping, "follow_commits", follow),
+        (housekeeping, "live_names", lambda *_: set()),
+    ]
+
+
+def thinned_too_much(_: Scheduler) -> Patches:
+    """Of lake versions of an hour or day the last one goes, too."""
+    return [(thinning, "_superseded", lambda _entries, indices, _period: iter(indices))]
+
+
+def deletions_cut_short(_: Scheduler) -> Patches:
+    """Of many objects that are deleted by one request, the last ones stay."""
+    real = bucket.Bucket.delete_all
+
+    def delete(self: Any, names: Collection[str]) -> None:
+        real(self, [*names][: len(names) - len(names) // 3])
+
+    return [(bucket.Bucket, "delete_all", delete)]
+
+
+def erasure_keeps_old_files(_: Scheduler) -> Patches:
+    """An erasure deletes no data file of a table."""
+    return [(erasing, "data_file_names", lambda *_: [])]
+
+
+def asset_reads_now(_: Scheduler) -> Patches:
+    """What an asset returned is written as made from the newest inputs, not from those it read."""
+    real = candidate.RebuildRequest.__init__
+
+    def made(self: Any, *given: Any, **more: Any) -> None:
+        real(self, *given, **more)
+        if self.given is not None:
+            self.known.found = None
+
+    return [(candidate.RebuildRequest, "__init__", made)]
+
+
+def sweep_unexplained(_: Scheduler) -> Patches:
+    """A writer whose files were swept on its own machine says that a file is gone (as it did until
+    the simulation found it)."""
+    return [(staging.Staged, "explaining_loss", lambda _self: nullcontext())]
+
+
 Plants = Callable[[Scheduler], Patches]
 PLANTED: dict[str, Plants] = {
     "the fence is off": no_fence,
@@ -207,6 +274,13 @@ PLANTED: dict[str, Plants] = {
     "an entry of the lake's log is overwritten": entry_overwritten,
     "half a rollback is seen": half_a_rollback,
     "a swept write is committed": death_unnoticed,
+    "a first look at a log ends at its kept state": first_look_ends_early,
+    "upkeep trusts its memory more than the log": upkeep_trusts_its_memory,
+    "lake versions are thinned out too much": thinned_too_much,
+    "a deletion of many leaves some": deletions_cut_short,
+    "a swept write does not say so": sweep_unexplained,
+    "an erasure keeps replaced files": erasure_keeps_old_files,
+    "an asset's rows count as made from what is new": asset_reads_now,
 }
 
 

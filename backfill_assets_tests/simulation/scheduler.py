@@ -36,14 +36,16 @@ class Machine:
 
 @dataclass(eq=False)
 class Process:
-    """A process of a machine; nothing of it goes on once it is dead, or until it is `paused`."""
+    """A process of a machine; nothing of it goes on once it is dead, or until it is `paused`.
+    `watches`: its requests take no time, meet no fault and let nobody else go on."""
 
     pid: int
     machine: Machine
     name: str
     is_alive: bool = True
     paused_until: float = 0.0
-    requests: int = 0
+    requests: int = 0  # without those of locks
+    watches: bool = False
 
 
 @dataclass(eq=False)
@@ -60,6 +62,11 @@ class Thread:
     failure: BaseException | None = None
     stands: Any = None  # its greenlet
 
+    @property
+    def what(self) -> str:
+        """The kind of command, of a name such as `late file 7 on one`."""
+        return self.name.partition(" on ")[0].rstrip(" 0123456789")
+
 
 @dataclass
 class Scheduler:
@@ -72,6 +79,7 @@ class Scheduler:
     threads: list[Thread] = field(default_factory=list)
     trace: list[str] = field(default_factory=list)
     running: Thread | None = None
+    last: Thread | None = None  # which ran last and is not a watcher's
     _hub: Any = field(default_factory=getcurrent)
 
     def start_process(self, machine: Machine, name: str, work: Callable[[], object]) -> Process:
@@ -80,6 +88,12 @@ class Scheduler:
         self.processes.append(process)
         self.start_thread(process, name, work, is_foreground=True)
         return process
+
+    def start_watcher(self, machine: Machine, work: Callable[[], object]) -> None:
+        """A process that looks on as long as others go on, whenever it wants to."""
+        process = Process(FIRST_PID + len(self.processes), machine, "watcher", watches=True)
+        self.processes.append(process)
+        self.start_thread(process, "watcher", work)
 
     def start_thread(
         self, process: Process, name: str, work: Callable[[], object], is_foreground: bool = False
@@ -123,12 +137,19 @@ class Scheduler:
         if not ready:
             self.now = min(max(t.wakes_at, t.process.paused_until) for t in living)
             return
-        if self.running in ready:  # the plain choice: whoever ran goes on
-            ready.remove(self.running)
-            ready.insert(0, self.running)
-        chosen = ready[self.choices.draw(len(ready), self.switching)]
-        self.running = chosen
-        chosen.stands.switch()
+        watching = next((t for t in ready if t.process.watches), None)
+        if watching is not None:
+            self._switch_to(watching)
+            return
+        if self.last in ready:  # the plain choice: whoever ran goes on
+            ready.remove(self.last)
+            ready.insert(0, self.last)
+        self.last = ready[self.choices.draw(len(ready), self.switching)]
+        self._switch_to(self.last)
+
+    def _switch_to(self, thread: Thread) -> None:
+        self.running = thread
+        thread.stands.switch()
 
     @property
     def is_within(self) -> bool:
@@ -141,11 +162,17 @@ class Scheduler:
         assert self.running is not None
         return self.running.process
 
+    @property
+    def local_now(self) -> float:
+        """The time by the clock of the machine that runs now."""
+        machine = self.running.process.machine if self.running is not None else None
+        return self.now + (machine.clock_off if machine is not None else 0.0)
+
     def stop(self, asks: str) -> None:
         """Let others go on before a request of the running thread, if chance wants that."""
         self._refuse_dead()
         process = self.process
-        process.requests += 1
+        process.requests += "/.locks/" not in asks  # who waits asks again and again
         self.now += REQUEST_SECONDS
         self.note(f"{process.name}: {asks}")
         if len(self.trace) > MOST_STOPS:

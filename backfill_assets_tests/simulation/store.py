@@ -6,6 +6,7 @@ story's clock, and listings. Not here: which fault a request meets (`faults`), a
 (`scheduler`).
 """
 
+import os
 import shutil
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -46,11 +47,11 @@ class Store:
 
     def path(self, key: str) -> Path:
         """Where an object's bytes lie."""
-        return self.folder / key
+        return Path(f"{self.folder}/{key}")
 
     def request(self, kind: str, key: str, effect: Callable[[], T]) -> T:
         """Let others go on, then do something atomic to an object, with the fault that it meets."""
-        if not self.scheduler.is_within:
+        if not self.scheduler.is_within or self.scheduler.process.watches:
             return effect()
         self.scheduler.stop(f"{kind} {key}")
         return self.faults.meet(kind, key, effect)
@@ -80,8 +81,7 @@ class Store:
 
     def _below(self, prefix: str) -> list[str]:
         """The keys that begin with a prefix, ascending."""
-        top = self.folder / prefix.rpartition("/")[0]
-        found = (p.relative_to(self.folder).as_posix() for p in top.rglob("*") if p.is_file())
+        found = _names_below(f"{self.folder}/", prefix.rpartition("/")[0])
         return sorted(key for key in found if key.startswith(prefix) and ".tmp" not in key)
 
     def list_with_delimiter(self, _store: object, prefix: str | None) -> dict[str, list[Any]]:
@@ -196,6 +196,20 @@ class Store:
         shutil.copytree(kept, self.folder, dirs_exist_ok=True)
         for key in self._below(""):
             self.watch(key, self.path(key).read_bytes())
+
+
+def _names_below(root: str, folder: str) -> Iterator[str]:
+    """Yield the names of the files at any depth below a folder ("": `root` itself)."""
+    above = f"{folder}/" if folder else ""
+    try:
+        entries = [*os.scandir(root + above)]
+    except FileNotFoundError:
+        return
+    for entry in entries:
+        if entry.is_dir(follow_symlinks=False):
+            yield from _names_below(root, above + entry.name)
+        else:
+            yield above + entry.name
 
 
 def _bytes_of(content: Any) -> bytes:

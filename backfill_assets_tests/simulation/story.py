@@ -14,7 +14,16 @@ from functools import partial
 from pathlib import Path
 from random import Random
 
-from backfill_assets_tests.simulation.actors import ACTS, MACHINES, Actor, drawn_actors
+from backfill_assets.plans.plan import PlanRequest
+from backfill_assets.plans.policy import Policy
+from backfill_assets_tests.simulation.actors import (
+    ACTS,
+    MACHINES,
+    Actor,
+    drawn_actors,
+    run_new_plan,
+    watch,
+)
 from backfill_assets_tests.simulation.choices import Choices
 from backfill_assets_tests.simulation.faults import KINDS, Faults
 from backfill_assets_tests.simulation.history import Violation
@@ -23,10 +32,14 @@ from backfill_assets_tests.simulation.planted import planting
 from backfill_assets_tests.simulation.replaced import standing_in
 from backfill_assets_tests.simulation.scheduler import Endless, Machine, Scheduler, Thread
 from backfill_assets_tests.simulation.store import Store
-from backfill_assets_tests.simulation.world import World
+from backfill_assets_tests.simulation.world import EVERY_DAY, PAIRS, World
 
+FIRST_CODE = 1  # the version of the code with which stories begin
+NO_SEED = -1  # of the lakes with which stories begin: ids of no story are theirs
 LATER_SECONDS = 2 * 3600.0  # between the story and its judge: every lease is over
 SWITCHING = (0.02, 0.1, 0.3, 0.6)  # shares of stops at which another process goes on
+SHARE_OF_TWO_PAIRS = 0.25  # of stories, which take longer
+DAYS_AGO = (0, 0, 0, 10, 40)  # when the lake was last written to: lake versions thin out
 FAULTY = (0.0, 0.0, 0.005, 0.02, 0.06)  # shares of requests that meet a fault
 MOST_KINDS = 3  # of faults in a story: few kinds, often, find more than all of them, seldom
 
@@ -52,7 +65,8 @@ class Played:
 
 @dataclass(frozen=True)
 class Beginning:
-    """A lake that was loaded twice, as the objects of its store."""
+    """Lakes that were loaded twice and brought to newer code by plans, as the objects of their
+    stores: one for each number of pairs of tables."""
 
     folder: Path
 
@@ -61,13 +75,27 @@ class Beginning:
     def made(cls) -> "Iterator[Beginning]":
         """One that is kept while stories are played."""
         with tempfile.TemporaryDirectory() as folder:
-            with _world(Path(folder), 0, Choices(0, ())) as world:
-                world.begin()
-                for times in range(2):
-                    world.landed = {n: {n: 1 + times} for n in world.landed}
-                    maker = _go(world, "maker", partial(ACTS["tick"][0], world, Random(0)))
-                    judge_process(maker)
-            yield cls(Path(folder) / "store")
+            for pairs in range(1, len(PAIRS) + 1):
+                cls._make_lake(Path(folder) / str(pairs), pairs)
+            yield cls(Path(folder))
+
+    @staticmethod
+    def _make_lake(folder: Path, pairs: int) -> None:
+        folder.mkdir()
+        with _world(folder, NO_SEED, Choices(NO_SEED, ())) as world:
+            world.pairs = PAIRS[:pairs]
+            world.begin()
+            for times in range(2):
+                world.landed = {n: {n: 1 + times} for n in world.landed}
+                judge_process(_go(world, "maker", partial(ACTS["tick"][0], world, Random(0))))
+            world.code = FIRST_CODE
+            for pair in world.pairs:
+                request = PlanRequest(EVERY_DAY, pair, Policy(chunk="2d"))
+                judge_process(_go(world, "maker", partial(run_new_plan, world, request)))
+
+    def objects(self, pairs: int) -> Path:
+        """The objects of the lake with so many pairs of tables."""
+        return self.folder / str(pairs) / "store"
 
 
 @contextlib.contextmanager
@@ -110,13 +138,17 @@ def play(
     chance, choices = Random(f"story {seed}"), Choices(seed, given)
     switching, share = chance.choice(SWITCHING), chance.choice(FAULTY)
     kinds = tuple(chance.sample(KINDS, chance.randint(1, MOST_KINDS)))
-    cast = drawn_actors(seed) if actors is None else actors
+    pairs = 1 + (chance.random() < SHARE_OF_TWO_PAIRS)
+    cast = drawn_actors(seed, pairs) if actors is None else actors
     with (
         tempfile.TemporaryDirectory() as folder,
         _world(Path(folder), seed, choices, share) as world,
         planting(planted, world.scheduler),
     ):
-        world.store.lay_out(beginning.folder)
+        world.pairs, world.code = PAIRS[:pairs], FIRST_CODE
+        world.has_asset = any(actor.what == "asset" for actor in cast)
+        world.store.lay_out(beginning.objects(pairs))
+        world.scheduler.now += chance.choice(DAYS_AGO) * 86_400.0
         world.scheduler.switching = switching
         world.store.faults.kinds = kinds
         wrong, cause = _played(world, cast)
@@ -144,9 +176,10 @@ def _played(world: World, actors: Sequence[Actor]) -> tuple[str, str]:
         for actor in actors:
             name = f"{actor.what} {actor.seed} on {actor.machine}"
             scheduler.start_process(machines[actor.machine], name, partial(_act, world, actor))
+        scheduler.start_watcher(Machine("watching"), partial(watch, world))
         scheduler.run()
         for thread in scheduler.threads:
-            judge_process(thread)
+            judge_process(thread, world.store.faults.share > 0)
         scheduler.now += LATER_SECONDS
         judge = _go(world, "judge", partial(judge_lake, world))
         if judge.failure is not None:
@@ -160,11 +193,10 @@ def _played(world: World, actors: Sequence[Actor]) -> tuple[str, str]:
 
 def _end_of(thread: Thread) -> str:
     """What a process did, and whether it ended well, with which error, or not at all."""
-    what = thread.name.partition(" on ")[0].rstrip(" 0123456789")
     if not thread.is_over or thread.was_killed:
-        return f"{what}: dead"
+        return f"{thread.what}: dead"
     failure = thread.failure
-    return f"{what}: {'well' if failure is None else type(failure).__name__}"
+    return f"{thread.what}: {'well' if failure is None else type(failure).__name__}"
 
 
 def _where(error: BaseException) -> str:

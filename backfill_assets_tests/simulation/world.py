@@ -10,14 +10,15 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from datetime import UTC, date, datetime
 from pathlib import Path
-from typing import Any, cast
+from typing import Any
 
 from backfill_assets.intake import scan
 from backfill_assets.intake.landed_days import append_events
 from backfill_assets.intake.ledger import ARRIVALS, LANDED, read_files
-from backfill_assets.kernel.core.contracts import Contract
+from backfill_assets.kernel.core.contracts import Contract, Input, InputKind
 from backfill_assets.kernel.core.days import DayRange, some_days
 from backfill_assets.kernel.core.needs import needed_days
+from backfill_assets.kernel.core.profiles import EMPTY_FINGERPRINT
 from backfill_assets.kernel.core.receipts import DayEntry, Provenance
 from backfill_assets.kernel.core.states import Codes
 from backfill_assets.kernel.log.run_markers import drop_marker, mark_run
@@ -33,18 +34,27 @@ from backfill_assets.kernel.write.model import Pipeline, Table
 from backfill_assets.kernel.write.rebuild import Rebuild
 from backfill_assets.kernel.write.replace import Write, replace_days
 from backfill_assets.reading.claims import days_of_active_plans
-from backfill_assets_tests.builders import CONTRACTS, WINDOW, day
+from backfill_assets_tests.builders import CONTRACTS, WINDOW, contract, day
 from backfill_assets_tests.files import SMALLEST, Cells, stage_by_hand
-from backfill_assets_tests.simulation.engine import CODE_STEP, Row, Session, event_name
+from backfill_assets_tests.simulation.engine import CODE_STEP, Row, Session, event_day, event_name
 from backfill_assets_tests.simulation.scheduler import Process, Scheduler
 from backfill_assets_tests.simulation.store import Store
 from backfill_assets_tests.synthetic import arrival
 
 DAYS = 4
 EVERY_DAY = DayRange(day(0), day(DAYS))
-RAW, BUILT = "raw", ("staging", "features")
+RAW = "raw"
+# Tables of sums by event day, each with the table that is made from it.
+PAIRS = (("staging", "features"), ("sums", "trends"))
+ASSET = "given"  # the table of an asset, made as the second one of the first pair is
+EXPORTS = "exports"  # where exports go, in the lake
+MORE_CONTRACTS = (
+    contract(ASSET, "feature_date", Input("staging", before=WINDOW - 1)),
+    contract("sums", "event_date", Input(RAW, kind=InputKind.ARRIVALS)),
+    contract("trends", "feature_date", Input("sums", before=WINDOW - 1)),
+)
 LAKE = "lake"  # the lake's prefix in the bucket
-SECONDS_COMPUTED = (0.1, 3.0, 20.0, 150.0)
+SECONDS_COMPUTED = (0.1, 3.0, 20.0, 150.0, 400.0)
 SCANNED = datetime(2024, 3, 1, tzinfo=UTC)
 Opened = tuple[Lake, Pipeline]
 
@@ -66,6 +76,8 @@ class World:
 
     store: Store
     folder: Path  # of machines
+    pairs: Sequence[tuple[str, str]] = PAIRS[:1]  # the tables that ticks make
+    has_asset: bool = False  # whether the table of an asset is made
     landed: dict[int, dict[int, int]] = field(
         default_factory=lambda: {n: {n: 2} for n in range(DAYS)}
     )
@@ -73,6 +85,10 @@ class World:
     readings: list[Reading] = field(default_factory=list)
     running: dict[str, Process] = field(default_factory=dict)  # of each run that has not ended
     entries: dict[str, bytes] = field(default_factory=dict)  # of the lake's log, as written
+    # Those that were deleted, and when, by the clock of the machine that did it.
+    thinned: dict[str, float] = field(default_factory=dict)
+    exported: set[str] = field(default_factory=set)  # tables
+    forgotten: set[str] = field(default_factory=set)  # entities
 
     @property
     def scheduler(self) -> Scheduler:
@@ -82,11 +98,24 @@ class World:
     def __post_init__(self) -> None:
         self.store.watch = self._seen
 
+    @property
+    def built(self) -> tuple[str, ...]:
+        """The tables that ticks make, each after what it is made from."""
+        return tuple(table for pair in self.pairs for table in pair)
+
+    @property
+    def tables(self) -> tuple[str, ...]:
+        """These, and the table of an asset."""
+        return (*self.built, *([ASSET] if self.has_asset else []))
+
     def _seen(self, key: str, content: bytes | None) -> None:
         """Keep the entries of the lake's log, of which none may be changed."""
-        if content is None or not key.startswith(f"{LAKE}/.versions/"):
+        if not key.startswith(f"{LAKE}/.versions/"):
             return
-        assert self.entries.setdefault(key, content) == content, f"{key} is changed"
+        if content is None:
+            self.thinned[key] = self.scheduler.local_now
+        else:
+            assert self.entries.setdefault(key, content) == content, f"{key} is changed"
 
     def well_runs(self) -> frozenset[str]:
         """The runs that go on, of processes that were never paused."""
@@ -107,15 +136,25 @@ class World:
     def pipeline(self, code: int) -> Pipeline:
         """The tables, by a version of the code."""
         codes = Codes(f"code-{code}", "settings-1")
-        used = CONTRACTS[:3]
+        used = [c for c in (*CONTRACTS, *MORE_CONTRACTS) if c.name in (RAW, *self.tables)]
         return Pipeline(tuple(Table(c) for c in used), {c.name: codes for c in used})
 
     def right(self, table: str, number: int) -> int:
         """The number that a day of a table holds in a lake that is made at once."""
-        if table == "staging":
+        above = {ASSET: "staging", **{b: a for a, b in self.pairs}}.get(table)
+        if above is None:
             given = sum(numbers.get(number, 0) for numbers in self.landed.values())
             return given + CODE_STEP * self.code
-        return sum(self.right("staging", n) for n in range(max(number - WINDOW + 1, 0), number + 1))
+        return sum(self.right(above, n) for n in range(max(number - WINDOW + 1, 0), number + 1))
+
+    def forget_landed(self, name: str) -> None:
+        """Take what was delivered of an entity out of all files, and let nothing of it in."""
+        self.forgotten.add(name)
+        number = (event_day(name) - day(0)).days
+        self.landed = {
+            d: {n: v for n, v in numbers.items() if n != number}
+            for d, numbers in self.landed.items()
+        }
 
     def content(self, of: date) -> str:
         """The digest of the file of an arrival day."""
@@ -203,9 +242,9 @@ class World:
         staged = stage_by_hand(lake, contract, rows)
         try:
             found = audit_files(lake, staged.paths, contract)
-            entries = {
-                d: DayEntry(found[d].rows, found[d].fingerprint, digests[d]) for d in digests
-            }
+            entries = {d: DayEntry(0, EMPTY_FINGERPRINT, digests[d]) for d in digests}
+            for d in digests.keys() & found.keys():
+                entries[d] = DayEntry(found[d].rows, found[d].fingerprint, digests[d])
             version = lake.store.view(contract.name, contract.day_column).version
             write = Write(contract, staged, entries, version, said, always)
             replace_days(lake, write, lambda days: {d: digests[d] for d in days})
@@ -228,12 +267,19 @@ class World:
     ) -> None:
         """Make days of a table as a run does (steps 12 to 19). Raises what a run raises."""
         lake, pipeline = opened
-        code = int(pipeline.codes[table].code_digest.removeprefix("code-"))
-        session = Session(lake, code, self.scheduler.stop, self._compute)
-        known = KnownStates(lake, pipeline)
-        request = RebuildRequest(
-            cast("Any", session), known, pipeline.table(table), some_days(days), said, force
+        known, session = KnownStates(lake, pipeline), self.session(opened, table)
+        self.publish(
+            RebuildRequest(session, known, pipeline.table(table), some_days(days), said, force)
         )
+
+    def session(self, opened: Opened, table: str) -> Any:
+        """The engine with the code of a table."""
+        lake, pipeline = opened
+        code = int(pipeline.codes[table].code_digest.removeprefix("code-"))
+        return Session(lake, code, self.scheduler.stop, self.compute)
+
+    def publish(self, request: RebuildRequest) -> None:
+        """Compute and publish. Raises what a run raises."""
         rebuild = Rebuild(request)
         try:
             if any(f.refuses for f in rebuild.prepare()):
@@ -242,7 +288,7 @@ class World:
         finally:
             rebuild.release()
 
-    def _compute(self) -> None:
+    def compute(self) -> None:
         """The engine takes its time, in which others go on."""
         many = len(SECONDS_COMPUTED)
         self.scheduler.wait(SECONDS_COMPUTED[self.scheduler.choices.draw(many, 0.5)])
@@ -252,7 +298,7 @@ class World:
         those that a plan keeps for itself."""
         lake, pipeline = opened
         self.load(lake, pipeline, run_id)
-        for table in BUILT:
+        for table in self.built:
             states = pipeline.states(read_view(lake, pipeline.contracts))
             claimed = days_of_active_plans(lake).get(table, set[date]())
             days = needed_days(states)[table].intersection(EVERY_DAY) - claimed
