@@ -1,7 +1,8 @@
 """What may go wrong at a request: of the store, of the process that asks, of its machine.
 
 Here: drawing a fault for a request, and what it does. Not here: the requests (`store`). Faults are
-drawn while they are `on`; afterwards everything answers, and who died stays dead.
+drawn while they are `on` and until an instant of the story; afterwards everything answers, and who
+died stays dead.
 """
 
 import errno
@@ -10,6 +11,7 @@ from collections import Counter
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from functools import partial
+from math import inf
 from typing import Any, TypeVar
 
 from obstore import exceptions as of
@@ -45,13 +47,15 @@ class Faults:
     share: float = 0.0
     kinds: tuple[str, ...] = ()
     is_on: bool = True
+    until: float = inf  # seconds since 1970, by the store's clock
     met: "Counter[str]" = field(default_factory=Counter)
     _listed: dict[str, Any] = field(default_factory=dict)
     losable: tuple[Machine, ...] = ()  # machines that may be lost
 
     def meet(self, kind: str, key: str, effect: Callable[[], T]) -> T:
         """Do a request, with the fault that it meets."""
-        fault = self._drawn() if self.is_on else NEVER
+        is_on = self.is_on and self.scheduler.now < self.until
+        fault = self._drawn() if is_on else NEVER
         if fault == NEVER:
             return effect()
         self.met[fault] += 1

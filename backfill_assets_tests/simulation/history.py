@@ -13,6 +13,8 @@ from datetime import date
 from functools import cache
 from typing import Any
 
+from deltalake.exceptions import DeltaError
+
 from backfill_assets.kernel.core.plans import CHUNK_TAG, PLAN_TAG, PUBLISH, RELEASE, ROLLBACK
 from backfill_assets.kernel.core.receipts import Built, Receipt
 from backfill_assets.kernel.core.view import NO_VERSION
@@ -132,7 +134,7 @@ class _History:
     newest: dict[date, tuple[int, Receipt]] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
-        self.rows = cache(lambda table, version: rows_at(self.lake, table, version))
+        self.rows = cache(lambda table, version: _kept_rows(self.lake, table, version))
         self.head = self.lake.store.head(self.above)
 
     def made(self, version: int, of: date, code: int) -> int:
@@ -173,6 +175,26 @@ class _History:
         value = self.made(older, of, code)
         later = {self.made(v, of, code) for v in range(newer, self.head + 1)}
         refuse(value not in later, f"{says} of v{older} is written over {of} of v{newer}")
+
+
+def judge_kept_versions(world: World, opened: Opened) -> None:
+    """What readers saw by each lake version of the last months can be read again."""
+    if world.forgotten:
+        return
+    lake, _ = opened
+    entries = dict(_entries(world)).values()
+    for table in (RAW, *world.tables):
+        versions = {entry["tables"].get(table, NO_VERSION) for entry in entries}
+        for version in sorted(versions - {NO_VERSION}):
+            _kept_rows(lake, table, version)
+
+
+def _kept_rows(lake: Lake, table: str, version: int) -> list[Row]:
+    """The rows of a version for which a rollback is promised."""
+    try:
+        return rows_at(lake, table, version)
+    except (OSError, DeltaError) as error:
+        raise Violation(f"{table} v{version} cannot be read any more: {error}") from error
 
 
 def _code(receipt: Receipt) -> int:

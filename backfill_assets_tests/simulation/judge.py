@@ -20,9 +20,11 @@ from backfill_assets.intake.ledger import ARRIVALS, FILES
 from backfill_assets.kernel.core.errors import BackfillError
 from backfill_assets.kernel.core.receipts import Provenance
 from backfill_assets.kernel.core.states import State
+from backfill_assets.kernel.tables.home import Lake
 from backfill_assets.kernel.tables.staging import marker_folder, sweep_writes
 from backfill_assets.kernel.tables.versions import (
     UnfinishedSwitch,
+    newest_version,
     unfinished_switches,
     versions_seen,
     why_readers_wait,
@@ -30,12 +32,14 @@ from backfill_assets.kernel.tables.versions import (
 from backfill_assets.kernel.tables.view import read_view
 from backfill_assets.plans.files import CANCELLED, plan_ids, set_mark
 from backfill_assets.plans.rollback import RollbackRequest, release_days, roll_back
+from backfill_assets.reading.kept_snapshots import find_snapshot, kept_file_path, snapshot_names
 from backfill_assets.upkeep.inspection import inspect_table
 from backfill_assets.upkeep.maintain import maintain_tables
 from backfill_assets_tests.simulation.actors import SAID
 from backfill_assets_tests.simulation.engine import rows_at
 from backfill_assets_tests.simulation.history import (
     Violation,
+    judge_kept_versions,
     judge_readings,
     judge_writes,
     refuse,
@@ -80,6 +84,16 @@ def judge_process(thread: Thread, has_faults: bool = False) -> None:
     refuse(requests > most, f"{thread.name} made {requests} requests, and {most} are enough")
 
 
+def judge_waiting(world: World) -> None:
+    """Readers wait for nobody any more, and see all that no unfinished switch covers, once each run
+    that went on has shown no sign of life for its time."""
+    lake, _ = world.open()
+    refuse(waits := why_readers_wait(lake), f"readers wait for the dead: {waits}")
+    entry, seen = newest_version(lake), versions_seen(lake)
+    newest = entry and (entry.held.then or entry.tables)
+    refuse(seen != newest, f"readers see {seen}, and the newest is {newest}")
+
+
 def judge_lake(world: World) -> None:
     """Let the sensors and a person finish, then hold the lake against what must be true."""
     opened = world.open()
@@ -87,7 +101,6 @@ def judge_lake(world: World) -> None:
     _judge_tables(world, opened)
     _judge_readers(world, opened)
     judge_readings(world, opened)
-    judge_writes(world, opened)
     _judge_exports(world, opened)
     _judge_erasures(world, opened)
     _judge_upkeep(world, opened)
@@ -178,16 +191,19 @@ def _judge_erasures(world: World, opened: Opened) -> None:
 
 
 def _judge_upkeep(world: World, opened: Opened) -> None:
-    """Upkeep thins lake versions out, and months later deletes all that nothing needs any more, and
-    nothing else."""
+    """Upkeep thins lake versions out, and keeps all that a rollback is promised for; months later
+    it deletes all that nothing needs any more, and nothing else."""
     world.scheduler.now += SECONDS_UNTIL_THINNED
     maintain_tables(*opened)
     _judge_thinning(world, opened)
+    judge_writes(world, opened)
+    judge_kept_versions(world, opened)
     world.scheduler.now += SECONDS_LATER
     maintain_tables(*opened)
     left = [t.names for t in maintain_tables(*opened, act=False).tables if t.names]
     refuse(left, f"upkeep leaves {left}")
     _judge_tables(world, opened)
+    _judge_snapshots(opened[0])
 
 
 def _judge_thinning(world: World, opened: Opened) -> None:
@@ -207,6 +223,14 @@ def _judge_thinning(world: World, opened: Opened) -> None:
         ]
         is_needed = age < timedelta(days=promised) and not alike
         refuse(is_needed, f"{key} is deleted, and nothing of its time stays")
+
+
+def _judge_snapshots(lake: Lake) -> None:
+    """Each file of each snapshot is there, with its bytes."""
+    for name in snapshot_names(lake):
+        for table in find_snapshot(lake, name).tables.values():
+            for kept in table.files:
+                kept_file_path(lake, name, table, kept)
 
 
 def _judge_leftovers(world: World, opened: Opened) -> None:

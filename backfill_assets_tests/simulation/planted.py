@@ -19,7 +19,7 @@ from backfill_assets.buckets import bucket, leases
 from backfill_assets.erasure import erasing
 from backfill_assets.kernel.core.clock import utc_now
 from backfill_assets.kernel.core.view import exists_at
-from backfill_assets.kernel.log import listed_logs, log_state, run_markers
+from backfill_assets.kernel.log import listed_logs, log_state, run_markers, state_files
 from backfill_assets.kernel.tables import committer, staging, store, versions
 from backfill_assets.kernel.write import candidate, derived, known, replace
 from backfill_assets.plans import rollback
@@ -109,6 +109,24 @@ def state_skips_a_commit(_: Scheduler) -> Patches:
         return real(before, table, column, new[1:] if before.exists and len(new) > 1 else new)
 
     return [(log_state, "_fold_commits", fold)]
+
+
+def state_lacks_a_day(_: Scheduler) -> Patches:
+    """A kept state of the ledger `files` lacks its newest day."""
+    real = state_files.state_content
+
+    def content(table: Any, day_column: str, state: Any) -> Any:
+        if not table.uri().endswith("/files"):
+            return real(table, day_column, state)
+        latest = {d: r for d, r in state.latest.items() if d < max(state.latest)}
+        return real(table, day_column, dataclasses.replace(state, latest=latest))
+
+    return [(state_files, "state_content", content)]
+
+
+def snapshots_pin_nothing(_: Scheduler) -> Patches:
+    """Upkeep does not ask which files snapshots have."""
+    return [(housekeeping, "pinned_files", lambda _lake: {})]
 
 
 def listing_is_kept(_: Scheduler) -> Patches:
@@ -265,6 +283,7 @@ PLANTED: dict[str, Plants] = {
     "a marker without heartbeat": no_heartbeat,
     "a blind worker": blind_worker,
     "a state skips a commit": state_skips_a_commit,
+    "a kept state of the ledger lacks a day": state_lacks_a_day,
     "a log is listed once": listing_is_kept,
     "a lost race wins": lost_race_wins,
     "running runs are not awaited": runs_not_awaited,
@@ -276,6 +295,7 @@ PLANTED: dict[str, Plants] = {
     "a swept write is committed": death_unnoticed,
     "a first look at a log ends at its kept state": first_look_ends_early,
     "upkeep trusts its memory more than the log": upkeep_trusts_its_memory,
+    "upkeep does not spare snapshots": snapshots_pin_nothing,
     "lake versions are thinned out too much": thinned_too_much,
     "a deletion of many leaves some": deletions_cut_short,
     "a swept write does not say so": sweep_unexplained,

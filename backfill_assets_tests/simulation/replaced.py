@@ -22,7 +22,7 @@ from deltalake.exceptions import DeltaError
 from obstore.exceptions import BaseError
 
 from backfill_assets.buckets import bucket, leases, objects
-from backfill_assets.kernel.log import run_markers
+from backfill_assets.kernel.log import log_state, run_markers
 from backfill_assets.kernel.log.log import commit_name
 from backfill_assets.kernel.place import schemes
 from backfill_assets.kernel.place.port import StoreLost
@@ -32,6 +32,7 @@ from backfill_assets_tests.simulation.scheduler import Scheduler
 from backfill_assets_tests.simulation.store import Store
 
 TIMESTAMP = re.compile(rb'"timestamp":\d+')
+KEPT_EVERY = 4  # commits: so often a story's tables keep a state and a checkpoint
 LOOKS = 10.0  # seconds between two looks of a thread that waits for another one of its process
 
 
@@ -161,6 +162,9 @@ def standing_in(store: Store, seed: int) -> Iterator[None]:
         (leases, "threading", threads),
         (leases, "Lease", lease_class(scheduler)),
         (run_markers, "threading", threads),
+        # Tables of a story have some ten commits, and kept states are to have a part in it.
+        (log_state, "KEEP_EVERY", KEPT_EVERY),
+        (committer, "CHECKPOINT_EVERY", KEPT_EVERY),
         (schemes, "_maker_of", lambda _scheme: place),
         (objects, "_obstore_module", lambda: store),
         (objects, "_opened_store", lambda *_: store),

@@ -11,9 +11,12 @@ import traceback
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
+from math import inf
 from pathlib import Path
 from random import Random
 
+from backfill_assets.kernel.log.run_markers import BEAT_SECONDS
+from backfill_assets.kernel.place.port import SHOWN_SECONDS
 from backfill_assets.plans.plan import PlanRequest
 from backfill_assets.plans.policy import Policy
 from backfill_assets_tests.simulation.actors import (
@@ -27,7 +30,7 @@ from backfill_assets_tests.simulation.actors import (
 from backfill_assets_tests.simulation.choices import Choices
 from backfill_assets_tests.simulation.faults import KINDS, Faults
 from backfill_assets_tests.simulation.history import Violation
-from backfill_assets_tests.simulation.judge import judge_lake, judge_process
+from backfill_assets_tests.simulation.judge import judge_lake, judge_process, judge_waiting
 from backfill_assets_tests.simulation.planted import planting
 from backfill_assets_tests.simulation.replaced import standing_in
 from backfill_assets_tests.simulation.scheduler import Endless, Machine, Scheduler, Thread
@@ -36,12 +39,15 @@ from backfill_assets_tests.simulation.world import EVERY_DAY, PAIRS, World
 
 FIRST_CODE = 1  # the version of the code with which stories begin
 NO_SEED = -1  # of the lakes with which stories begin: ids of no story are theirs
+# After its last sign of life, and two beats, nobody's is awaited: readers are at the newest.
+LEASE_SECONDS = SHOWN_SECONDS + 2 * BEAT_SECONDS
 LATER_SECONDS = 2 * 3600.0  # between the story and its judge: every lease is over
 SWITCHING = (0.02, 0.1, 0.3, 0.6)  # shares of stops at which another process goes on
 SHARE_OF_TWO_PAIRS = 0.25  # of stories, which take longer
 DAYS_AGO = (0, 0, 0, 10, 40)  # when the lake was last written to: lake versions thin out
 FAULTY = (0.0, 0.0, 0.005, 0.02, 0.06)  # shares of requests that meet a fault
 MOST_KINDS = 3  # of faults in a story: few kinds, often, find more than all of them, seldom
+FAULTS_END = (inf, inf, 30.0, 200.0)  # seconds of a story after which nothing goes wrong any more
 
 
 @dataclass(frozen=True)
@@ -151,6 +157,7 @@ def play(
         world.scheduler.now += chance.choice(DAYS_AGO) * 86_400.0
         world.scheduler.switching = switching
         world.store.faults.kinds = kinds
+        world.store.faults.until = world.scheduler.now + chance.choice(FAULTS_END)
         wrong, cause = _played(world, cast)
         scheduler = world.scheduler
         return Played(
@@ -180,10 +187,11 @@ def _played(world: World, actors: Sequence[Actor]) -> tuple[str, str]:
         scheduler.run()
         for thread in scheduler.threads:
             judge_process(thread, world.store.faults.share > 0)
-        scheduler.now += LATER_SECONDS
-        judge = _go(world, "judge", partial(judge_lake, world))
-        if judge.failure is not None:
-            raise judge.failure
+        for seconds, judge in ((LEASE_SECONDS, judge_waiting), (LATER_SECONDS, judge_lake)):
+            scheduler.now += seconds
+            judged = _go(world, "judge", partial(judge, world))
+            if judged.failure is not None:
+                raise judged.failure
     except (Violation, Endless) as error:
         return str(error), _where(error)
     except Exception as error:  # noqa: BLE001  # whatever it is, the story must tell it
