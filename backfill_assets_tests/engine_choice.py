@@ -13,6 +13,7 @@ from contextlib import contextmanager
 from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING
+from zlib import crc32
 
 import pytest
 
@@ -28,6 +29,8 @@ else:  # names for annotations: pyspark takes a second to import
 
 TESTS_ENGINE = "BACKFILL_ASSETS_TESTS_ENGINE"
 SPARK = "spark"
+# A number, where `.ci/run` has no time for all examples on Spark: the day.
+TURN, TURNS = "BACKFILL_ASSETS_TESTS_TURN", 3
 ON_SPARK = "on_spark"
 USERS_DO = "users_do"  # what users do, with the engine that they get
 ALL_BUT_USERS_DO = f"not {USERS_DO} or quick"  # what plain `pytest` runs
@@ -69,6 +72,15 @@ def usual_environ() -> dict[str, str]:
     """What starts a program whose lakes may be on either engine: Sail, where it can be and Spark is
     not wanted."""
     return {} if wants_spark() or why_no_sail() else {OF_LAKES: SAIL}
+
+
+def environ_of_turn(name: str) -> dict[str, str]:
+    """What starts the steps of an example: as `usual_environ`, and where the run takes turns, on
+    Sail unless it is the turn of its name."""
+    turn = os.environ.get(TURN)
+    if turn is None or (int(turn) + crc32(name.encode())) % TURNS == 0 or why_no_sail():
+        return usual_environ()
+    return {OF_LAKES: SAIL}
 
 
 def refuse_unfounded(items: Iterable[pytest.Item]) -> None:

@@ -93,6 +93,13 @@ VARIANTS = (
         "all",
         "of one, two and three at a time",
     ),
+    stories(
+        "bucket-stops",
+        "test_bucket_stops.py",
+        "BACKFILL_ASSETS_STOPS",
+        "all",
+        "moments at which a machine stands still",
+    ),
     stories("races", "test_races.py", "BACKFILL_ASSETS_RACE_COMMITS", "300", "commits per process"),
     stories(
         "late-data", "test_late_data.py", "BACKFILL_ASSETS_REPLAYS", "5", "random orders of landing"

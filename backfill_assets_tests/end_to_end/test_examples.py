@@ -12,7 +12,7 @@ import pytest
 from backfill_assets.learn.example_lakes import example_titles
 from backfill_assets_tests.end_to_end.example_answers import AT_THE_END
 from backfill_assets_tests.end_to_end.steps import differs, run_steps, steps_of
-from backfill_assets_tests.engine_choice import usual_environ
+from backfill_assets_tests.engine_choice import environ_of_turn
 from backfill_assets_tests.processes import CHECKOUT
 
 pytestmark = [
@@ -30,7 +30,7 @@ def spark_server(name: str) -> dict[str, str]:
     itself."""
     return {
         "BACKFILL_ASSETS__SPARK__IDLE_MINUTES": "3",
-        **({} if name in SPARK_ONLY else usual_environ()),
+        **({} if name in SPARK_ONLY else environ_of_turn(name)),
     }
 
 
