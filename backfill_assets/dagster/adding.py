@@ -33,7 +33,13 @@ from backfill_assets.dagster.adapter.reconcile import (
     record_observations,
     report_green_days,
 )
-from backfill_assets.dagster.adapter.runs import attempts_at, end_dead_runs, is_active, markers_of
+from backfill_assets.dagster.adapter.runs import (
+    attempts_at,
+    end_dead_runs,
+    is_active,
+    markers_of,
+    run_ahead,
+)
 from backfill_assets.dagster.adapter.sensors import lake_schedule, lake_sensor
 from backfill_assets.dagster.adapter.step_write import StepWrite
 from backfill_assets.dagster.adapter.ticks import CONTROLS, PLANS, Tick
@@ -69,6 +75,7 @@ __all__ = [
     "record_observations",
     "report_alarms",
     "report_green_days",
+    "run_ahead",
     "run_rebuild",
     "show_lines",
     "standing_check",

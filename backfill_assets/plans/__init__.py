@@ -27,6 +27,7 @@ ROOM = Room(
             "Allow rebuilds of days put back.",
         ),
     },
+    settings="plans.settings:PlansSettings",
     dagster="plans.in_dagster:definitions",
     doctor={"the plans": "plans.files:examine_plans"},
     offers={
@@ -39,5 +40,6 @@ ROOM = Room(
         "make_plan": "plans.plan:plan_days",
         "plan_changes": "plans.progress:plan_changes",
         "price_days": "plans.plan:price_days",
+        "step_pool": "plans.settings:step_pool",
     },
 )

@@ -40,8 +40,8 @@ PUT_BACK, RELEASE_OP = "put_days_back", "let_days_go"
 
 def definitions(shown: ShownLake) -> dg.Definitions:
     """The jobs of plans and rollbacks, and the sensor that goes on with plans."""
-    start = shown.opened.lake.settings.start_date
-    ranged = backfill_job(shown.lake_context, start, shown.rebuild_of)
+    settings = shown.opened.lake.settings
+    ranged = backfill_job(shown.lake_context, settings, shown.rebuild_of)
     return dg.Definitions(
         jobs=[ranged, *rollback_jobs(shown.lake_context)],
         sensors=[plans_sensor(shown.lake_context, ranged)],

@@ -9,7 +9,7 @@ a mark; a plan whose runner was killed has none and is taken up.
 import uuid
 from collections.abc import Callable, Collection
 from dataclasses import replace
-from datetime import date
+from functools import partial
 from typing import Any
 
 import dagster as dg
@@ -28,6 +28,7 @@ from backfill_assets.dagster.adding import (
     lake_sensor,
     markers_of,
     one_op_job,
+    run_ahead,
     run_rebuild,
     whole_request,
 )
@@ -39,6 +40,7 @@ from backfill_assets.kernel.core.interrupts import ends_when_interrupted
 from backfill_assets.kernel.core.plans import PLAN_TAG, Work
 from backfill_assets.kernel.core.view import LakeView
 from backfill_assets.kernel.tables.home import Lake
+from backfill_assets.kernel.tables.settings import LakeSettings
 from backfill_assets.kernel.tables.view import read_view
 from backfill_assets.kernel.write.model import Pipeline
 from backfill_assets.plans.code import using_code
@@ -51,10 +53,12 @@ from backfill_assets.plans.files import (
     readable_plans,
 )
 from backfill_assets.plans.model import Plan
+from backfill_assets.plans.pace import Pace
 from backfill_assets.plans.plan import PlanRequest, make_plan
 from backfill_assets.plans.policy import Policy, PolicyOptions
 from backfill_assets.plans.progress import Progress
 from backfill_assets.plans.run import run_plan
+from backfill_assets.plans.settings import plan_settings, priority_tags
 from backfill_assets.plans.work import PARENT, ROOT, ChunkMaker
 from backfill_assets.reading.claims import holding_plans
 
@@ -109,9 +113,22 @@ def chunk_maker(
     )
 
 
-def backfill_job(lake_context: LakeContext, start: date, rebuild_of: JobOf) -> dg.JobDefinition:
-    """The job. `start` is the lake's first day; `rebuild_of(tables)` gives the job `rebuild` of
-    these tables."""
+def find_run_ahead(instance: dg.DagsterInstance, lake: Lake) -> str:
+    """A run of the lake that plans let go first, in words; "" without one, and where the lake's
+    plans yield to none: their priority is not below 0, which is that of other runs. Runs whose
+    process is gone are ended first."""
+    priority = plan_settings(lake.settings).priority
+    if priority >= 0:
+        return ""
+    end_dead_runs(instance, lake)
+    return run_ahead(instance, lake.address, priority)
+
+
+def backfill_job(
+    lake_context: LakeContext, settings: LakeSettings, rebuild_of: JobOf
+) -> dg.JobDefinition:
+    """The job. `settings` are the lake's; `rebuild_of(tables)` gives the job `rebuild` of these
+    tables."""
 
     @dg.op(
         name=lake_context.naming.name(RUN_CHUNKS),
@@ -136,18 +153,21 @@ def backfill_job(lake_context: LakeContext, start: date, rebuild_of: JobOf) -> d
                 context.instance, lake_context, rebuild_of, context.run, context.log.info
             )
             with using_code(plan.code):
-                current = run_plan(lake_context.open, plan, worker)
+                pace = Pace(find_ahead=partial(find_run_ahead, context.instance, lake))
+                current = run_plan(lake_context.open, plan, worker, pace=pace)
             metadata = _outcome_metadata(current)
             context.log.info(f"plan {plan.id} is {metadata['state']}")
             context.add_output_metadata(metadata)
 
+    start = settings.start_date
     yesterday = max(start, utc_today() - ONE_DAY)
     first = BackfillConfig(start_date=str(start), end_date=str(min(start + 6 * ONE_DAY, yesterday)))
     what = (
         "A range of days in chunks: planned, canary first, a gate after each chunk. Each chunk is "
         "a run."
     )
-    return one_op_job(lake_context, BACKFILL_RANGE, run_chunks, first, what, NO_RETRY)
+    tags = {**NO_RETRY, **priority_tags(settings)}
+    return one_op_job(lake_context, BACKFILL_RANGE, run_chunks, first, what, tags)
 
 
 def _outcome_metadata(current: Progress) -> dict[str, Any]:
@@ -244,6 +264,7 @@ def plans_tick(instance: dg.DagsterInstance, lake_context: LakeContext) -> Tick:
         return Tick(notes=["no plan is under way"])
     end_dead_runs(instance, lake)
     view = read_view(lake, pipeline.contracts)
+    pace = Pace(find_ahead=partial(find_run_ahead, instance, lake))
     for plan in active:
         held = waiting.get(plan.id)
         if held is not None and held.state != "paused":
@@ -254,6 +275,8 @@ def plans_tick(instance: dg.DagsterInstance, lake_context: LakeContext) -> Tick:
             tick.notes.append(f"plan {plan.id} is being run")
         elif is_active(instance, naming.name(BACKFILL_RANGE), lake.address, {PLAN_TAG: plan.id}):
             tick.notes.append(f"plan {plan.id}: its run is queued or starting")
+        elif (wait := pace.wait_for(lake, plan)) is not None:
+            tick.notes.append(f"plan {plan.id} {wait.message}")
         else:
             _request_runner(tick, instance, lake, view, plan, naming)
     return tick

@@ -49,7 +49,7 @@ def _plan_document(current: "Progress") -> dict[str, Any]:
         "stopped": current.why,
         "progress": [c.to_dict() for c in current.chunks],
         "resumed": [asdict(r) for r in current.resumed],
-        "hours": "",  # a key of earlier versions
+        "hours": current.hours,
         "accepted": [asdict(a) for a in current.accepted],
         "took": {table: found.to_dict() for table, found in took.items() if found is not None},
     }
@@ -84,6 +84,8 @@ def _head_lines(current: "Progress") -> Iterator[str]:
     if current.why:
         yield f"{current.state}: {current.why}"
     yield from map(str, (*current.resumed, *current.accepted))
+    if current.hours:
+        yield current.hours
 
 
 def plan_sections(current: "Progress") -> Iterator[PageSection]:

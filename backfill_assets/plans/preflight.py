@@ -30,6 +30,7 @@ from backfill_assets.plans.model import ChunkKind, Pins, Plan, PlanChunk, Prefli
 from backfill_assets.plans.policy import Policy
 from backfill_assets.plans.progress import writes_of_plan
 from backfill_assets.plans.restore import can_restore, files_of_held_days
+from backfill_assets.plans.settings import plan_settings
 from backfill_assets.reading.queries import failed_reads
 
 PACKAGES = ("backfill-assets", "dagster", *LIBRARIES)
@@ -342,4 +343,7 @@ def usual_parallel(settings: LakeSettings) -> tuple[int, str]:
     memory = int(spark.memory[:-1]) * (1024 if spark.memory[-1] in "gG" else 1)
     limits = [max(1, cores // CORES_OF_A_CHUNK), max(1, memory // MEGABYTES_OF_A_CHUNK)]
     why = f"{cores} core(s) allow {limits[0]}, {spark.memory} of the engine's memory {limits[1]}"
+    if (rate := plan_settings(settings).runs_per_hour) is not None:
+        limits.append(rate)
+        why += f", runs_per_hour {rate}"
     return min(limits), f"{min(limits)}: {why}"

@@ -31,6 +31,7 @@ from backfill_assets.plans.files import (
     why_waiting,
 )
 from backfill_assets.plans.model import PLAN_REASON, ChunkKind, Plan, PlanChunk, Price
+from backfill_assets.plans.pace import wait_for_turn
 
 Number = TypeVar("Number", int, float)
 COLD_SECONDS = 10.0  # what the first work of an engine that has just started takes longer
@@ -247,6 +248,7 @@ class Progress:
     resumed: tuple[Resumption, ...] = ()  # who ended pauses
     accepted: tuple[Acceptance, ...] = ()  # findings of gates that a person accepted
     going_on: str = ""  # the subcommand that lets it go on
+    hours: str = ""  # until when the lake's rate lets no chunk begin; "": one may
 
     @property
     def is_done(self) -> bool:
@@ -380,6 +382,7 @@ def read_progress(lake: Lake, pipeline: Pipeline, plan: Plan) -> Progress:
         resumed=past_resumptions(lake, plan),
         accepted=all_acceptances(lake, plan),
         going_on=next_subcommand(lake, plan, state),
+        hours=_hours_text(lake, plan, state),
     )
     chunks: list[ChunkProgress] = []
     for chunk in plan.chunks:
@@ -387,6 +390,13 @@ def read_progress(lake: Lake, pipeline: Pipeline, plan: Plan) -> Progress:
         waits = chunk.kind is ChunkKind.BOUNDARY and is_open
         chunks.append(_chunk_progress(current, chunk, waits))
     return replace(current, chunks=tuple(chunks))
+
+
+def _hours_text(lake: Lake, plan: Plan, state: str) -> str:
+    """Why no chunk of a plan in this state may begin now; "" where one may, or another reason is
+    told."""
+    wait = wait_for_turn(lake, plan) if state in ("new", "active") else None
+    return "" if wait is None else wait.message
 
 
 def _chunk_progress(current: Progress, chunk: PlanChunk, waits: bool) -> ChunkProgress:

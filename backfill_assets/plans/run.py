@@ -35,6 +35,7 @@ from backfill_assets.plans.files import (
 from backfill_assets.plans.gate import accept_chunk, gate_findings, gate_refusal, is_accepted
 from backfill_assets.plans.gates import GateFinding
 from backfill_assets.plans.model import ChunkKind, Plan, PlanChunk
+from backfill_assets.plans.pace import Pace
 from backfill_assets.plans.preflight import refuse_moved_pins, stop_if_requested
 from backfill_assets.plans.progress import ChunkState, Progress, read_progress
 from backfill_assets.plans.rollback import RollbackRequest, roll_back
@@ -54,23 +55,30 @@ class Worker(Protocol):
         """Show that a chunk starts or goes on, or that its gate is passed."""
 
 
-def run_plan(open_lake: Opener, plan: Plan, worker: Worker, accepted: int = 0) -> Progress:
-    """Run the plan's remaining chunks and return its progress: finished, paused or waiting.
+def run_plan(
+    open_lake: Opener, plan: Plan, worker: Worker, accepted: int = 0, pace: Pace | None = None
+) -> Progress:
+    """Run the plan's remaining chunks and return its progress: finished, paused or waiting; or
+    still active, where no chunk may begin yet and its `pace` (None: a runner's in Dagster) does not
+    wait.
 
     `accepted` is a chunk whose gate is skipped, because a person has looked. Raises BackfillError
     if the plan may not run, a run fails (after the retries that the plan allows) or a gate refuses;
     the plan's mark `stopped` then says why, and no sensor goes on with it. A kill leaves no mark.
     """
     lake, pipeline = open_lake()
+    pace = pace or Pace()
+    paced = pace.for_first_chunk()
     with only_runner(lake, plan):
         if not activate_plan(lake, pipeline, plan):
             worker.report(f"plan {plan.id} is finished: nothing was left to run")
             return read_progress(lake, pipeline, plan)
         with marking_stops(lake, plan):
             for wave in plan.waves():
-                if not _may_go_on(lake, plan):
+                if not _may_begin(open_lake, plan, wave, worker, paced):
                     break
-                _run_wave(open_lake, plan, wave, worker, accepted)
+                if _run_wave(open_lake, plan, wave, worker, accepted):
+                    paced = pace
                 stop_if_requested(lake, plan, wave)
             else:
                 set_mark(lake, plan.id, "ended", FINISHED)
@@ -81,6 +89,26 @@ def _may_go_on(lake: Lake, plan: Plan) -> bool:
     """Whether nobody paused, stopped or cancelled the plan meanwhile. A finished plan runs again
     once a chunk of it was rolled back and released."""
     return plan_state(lake, plan) in ("active", FINISHED)
+
+
+def _may_begin(
+    open_lake: Opener, plan: Plan, wave: Sequence[PlanChunk], worker: Worker, pace: Pace
+) -> bool:
+    """Wait until these chunks may begin, at their pace; not at all where none is left to make.
+    Returns False where the plan is held, or the pace is that of a runner that does not wait."""
+    told = ""
+    while True:
+        lake, pipeline = open_lake()
+        if not _may_go_on(lake, plan):
+            return False
+        wait = pace.wait_for(lake, plan)
+        if wait is None or not _chunks_to_make(read_progress(lake, pipeline, plan), wave):
+            return True
+        if wait.message != told:
+            told = wait.message
+            worker.report(f"plan {plan.id} {told}")
+        if not pace.rest(wait.seconds):
+            return False
 
 
 def activate_plan(lake: Lake, pipeline: Pipeline, plan: Plan) -> bool:
@@ -126,10 +154,10 @@ def _refuse_unready(lake: Lake, pipeline: Pipeline, current: Progress) -> None:
 
 def _run_wave(
     open_lake: Opener, plan: Plan, wave: Sequence[PlanChunk], worker: Worker, accepted: int
-) -> None:
+) -> bool:
     """Rebuild the remaining days of a wave's chunks, let readers see them, then judge each chunk
     whose gate is neither passed nor skipped by a person; `accepted`: the number of a chunk whose
-    content a person accepts now (0: none).
+    content a person accepts now (0: none). Returns whether any day was left to make.
 
     Readers see rows before this gate, and keep them where it refuses, unless the plan's policy puts
     the chunk back: the run that makes a chunk shows it already. What may not be read at all is
@@ -154,6 +182,7 @@ def _run_wave(
         if not is_passed:
             _judge_gate(lake, pipeline, chunk, current, worker)
             worker.report(f"chunk {chunk.number}: gate passed")
+    return bool(todo)
 
 
 def _chunks_to_make(current: Progress, wave: Sequence[PlanChunk]) -> list[PlanChunk]:

@@ -26,6 +26,7 @@ from backfill_assets.plans.code import using_code
 from backfill_assets.plans.files import find_plan, record_acceptance
 from backfill_assets.plans.gates import refuse_bound
 from backfill_assets.plans.model import Plan, PlanChunk
+from backfill_assets.plans.pace import Pace, sleep_briefly
 from backfill_assets.plans.plan_page import show_progress
 from backfill_assets.plans.progress import Progress, read_progress
 from backfill_assets.plans.run import activate_plan, run_plan
@@ -146,7 +147,20 @@ def _run_plan(lake: Lake, plan: Plan, accepted: int, daemon: bool) -> Progress:
     ):  # processes that all make the tables of a new home get into each other's way
         with silence_dagster(), instance_of(lake):
             pass
-    return run_plan(opened_lake, plan, chunk_maker(lake), accepted)
+    return run_plan(opened_lake, plan, chunk_maker(lake), accepted, pace_here(lake))
+
+
+def pace_here(lake: Lake) -> Pace:
+    """How a plan waits in a terminal: here, while Dagster's records name a run that goes first."""
+    from backfill_assets.cli.dagster_home import instance_of, silence_dagster
+    from backfill_assets.plans.plan_job import find_run_ahead
+
+    def find_ahead() -> str:
+        """Ask the instance that shows the lake."""
+        with silence_dagster(), instance_of(lake) as instance:
+            return find_run_ahead(instance, lake)
+
+    return Pace(sleep_briefly, find_ahead)
 
 
 def chunk_maker(lake: Lake, tags: Mapping[str, str] | None = None) -> ChunkMaker:

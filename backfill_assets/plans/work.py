@@ -27,6 +27,7 @@ from backfill_assets.plans.files import plan_lock
 from backfill_assets.plans.model import PLAN_REASON, Plan, PlanChunk
 from backfill_assets.plans.preflight import refuse_moved_pins
 from backfill_assets.plans.progress import Progress, read_progress
+from backfill_assets.plans.settings import priority_tags
 
 # Tags by which Dagster shows which run began which.
 PARENT = "dagster/parent_run_id"
@@ -111,7 +112,8 @@ def make_chunk_here(open_lake: Opener, work: ChunkWork, make: Callable[[Work], s
         work = replace(work, plan=replace(plan, note=_note_with_bounds(plan, current)))
         if plan.policy.force:
             work = replace(work, tables=tables, written=work.written | current.written(todo))
-        return make(work.work)
+        asked = work.work
+        return make(replace(asked, tags={**asked.tags, **priority_tags(lake.settings)}))
 
 
 def _note_with_bounds(plan: Plan, current: Progress) -> str:

@@ -133,7 +133,7 @@ def lake_asset(
         name=naming.step(contract.name),
         specs=[spec],
         backfill_policy=dg.BackfillPolicy.single_run(),
-        **looks.step,
+        **opened.step,
     )
     def make(context: dg.AssetExecutionContext, config: LoadConfig) -> Iterator[Any]:
         """Rebuild the run's days."""

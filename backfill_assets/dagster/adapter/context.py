@@ -16,6 +16,7 @@ import dagster as dg
 from backfill_assets.kernel.core.addresses import address_of
 from backfill_assets.kernel.core.contracts import Contract
 from backfill_assets.kernel.core.errors import SettingsError
+from backfill_assets.kernel.core.rooms import offered_function
 from backfill_assets.kernel.tables.home import Lake, open_lake, read_lake
 from backfill_assets.kernel.tables.settings import FILE_NAME, LakeSettings, is_lake
 from backfill_assets.kernel.write.known import KnownStates
@@ -276,6 +277,13 @@ class Opened:
             raise self.missing
         return self.lake, self.pipeline
 
+    @property
+    def step(self) -> Mapping[str, Any]:
+        """Further parameters for the `dg.multi_asset` of each table: the pool that the lake's
+        settings name, unless the project names one."""
+        pool = step_pool(self.lake.settings)
+        return {**({} if pool is None else {"pool": pool}), **self.appearance.step}
+
     def described(self, description: str) -> str:
         """`description`, after the error where there is no lake."""
         return (
@@ -299,6 +307,13 @@ class ShownLake:
         """Whether it has schedules. A candidate has none: the lake that it lies in loads, proves
         and exports."""
         return self.opened.lake.shared is None
+
+
+def step_pool(settings: LakeSettings) -> str | None:
+    """The pool of Dagster in which the lake's own project makes tables, by the lake's settings;
+    None without one."""
+    find: Callable[[LakeSettings], str | None] | None = offered_function("step_pool")
+    return None if find is None else find(settings)
 
 
 def declared_table_name(key: dg.AssetKey, contracts: Iterable[Contract]) -> str | None:

@@ -263,3 +263,11 @@ def patience_of(instance: dg.DagsterInstance) -> Patience:
         if queue is None
         else queue.max_user_code_failure_retries * queue.user_code_failure_retry_delay,
     )
+
+
+def runs_before_pool(instance: dg.DagsterInstance, pool: str) -> set[str]:
+    """The ids of the runs with a step that waits for a place in a pool. No public name tells it."""
+    stored: Any = instance.event_log_storage
+    if not stored.supports_global_concurrency_limits:
+        return set()
+    return {step.run_id for step in stored.get_concurrency_info(pool).pending_steps}

@@ -19,13 +19,18 @@ from typing import Any
 
 import dagster as dg
 
-from backfill_assets.dagster.adapter.context import PLAIN, Naming
-from backfill_assets.dagster.adapter.dagster_private import instance_id, open_steps, tag_values
+from backfill_assets.dagster.adapter.context import PLAIN, Naming, step_pool
+from backfill_assets.dagster.adapter.dagster_private import (
+    instance_id,
+    open_steps,
+    runs_before_pool,
+    tag_values,
+)
 from backfill_assets.kernel.core.clock import utc_now
 from backfill_assets.kernel.core.contracts import Contract
 from backfill_assets.kernel.core.days import DayRange, inclusive_range, parse_day, parse_days
 from backfill_assets.kernel.core.errors import BackfillError
-from backfill_assets.kernel.core.plans import Work
+from backfill_assets.kernel.core.plans import PLAN_TAG, Work
 from backfill_assets.kernel.log import run_markers
 from backfill_assets.kernel.place.port import LOCKS, RUNS
 from backfill_assets.kernel.place.processes import PlacedProcess, Process
@@ -46,6 +51,7 @@ DAYS_TAG, TABLES_TAG = (
     "tables",
 )
 # Tags of the prefix `.dagster/` stay out of the UI: these are for looking runs up.
+PRIORITY_TAG = "dagster/priority"  # of a run in Dagster's queue, and of its steps before a pool
 LAKE_TAG = ".dagster/backfill_assets_lake"  # one instance may serve several lakes
 REQUEST_TAG = ".dagster/backfill_assets_request"
 # Our own: Dagster sets its tag only where its daemon launches.
@@ -66,6 +72,12 @@ ACTIVE = [
     dg.DagsterRunStatus.STARTING,
     dg.DagsterRunStatus.STARTED,
     dg.DagsterRunStatus.CANCELING,
+]
+# Without what was never begun, or is being ended.
+AT_WORK = [
+    dg.DagsterRunStatus.QUEUED,
+    dg.DagsterRunStatus.STARTING,
+    dg.DagsterRunStatus.STARTED,
 ]
 # Executors whose steps run in the process of their run: only there does the end of this process end
 # the run.
@@ -227,6 +239,27 @@ def is_active(
     return any(run.tags.get(LAKE_TAG, lake) == lake for run in active)
 
 
+def run_ahead(instance: dg.DagsterInstance, lake: str, priority: int) -> str:
+    """A queued or running run of the lake with a higher priority, in words; "" without one. Runs of
+    plans do not count, and one that no step has shown to be of a lake counts while it is queued:
+    it waits for a place."""
+    for run in instance.get_runs(dg.RunsFilter(statuses=AT_WORK)):
+        if PLAN_TAG in run.tags or _priority_of(run) <= priority:
+            continue
+        is_queued = run.status is dg.DagsterRunStatus.QUEUED
+        if run.tags.get(LAKE_TAG, lake if is_queued else "") == lake:
+            return f"the run {run.run_id[:8]} of {run.job_name}"
+    return ""
+
+
+def _priority_of(run: dg.DagsterRun) -> int:
+    """The priority of a run, as Dagster's queue reads it: 0 for what is no number."""
+    try:
+        return int(run.tags.get(PRIORITY_TAG, "0"))
+    except ValueError:
+        return 0
+
+
 def runs_of_last_day(instance: dg.DagsterInstance, sensor: str, lake: str, now: datetime) -> int:
     """How many runs the sensor requested on the lake in the 24 hours before `now`, by a clock not a
     day ahead."""
@@ -358,10 +391,12 @@ def end_unbegun_runs(
 ) -> list[str]:
     """Fail the instance's started runs of this lake that died before their first step showed them:
     no marker names a process of theirs. A line per run. Only runs whose first step would show them
-    at once: of these tables alone or of the scan, in a project of the lake's own, where no step
-    waits for a pool."""
+    at once: of these tables alone or of the scan, in a project of the lake's own, where none waits
+    for the lake's pool."""
     ours, done = {naming.of(contract) for contract in contracts}, list[str]()
     shown = {*_marked_runs(markers_of(instance, lake, naming))}
+    if (pool := step_pool(lake.settings)) is not None:
+        shown |= runs_before_pool(instance, pool)
     for run in instance.get_runs(dg.RunsFilter(statuses=[dg.DagsterRunStatus.STARTED])):
         chosen = run.asset_selection or frozenset[dg.AssetKey]()
         is_of_tables = bool(chosen) and chosen <= ours

@@ -48,7 +48,7 @@ FILE_NAME = "lake.toml"
 SettingsCompleter = Callable[[Path, dict[str, Any]], dict[str, Any]]
 ENV_PREFIX = "BACKFILL_ASSETS__"  # e.g. BACKFILL_ASSETS__SPARK__MEMORY=4g
 REMOVED_SETTINGS = {
-    "plan": "hours and rates of plans are gone: take it out, and start plans by cron "
+    "plan.window": "hours of plans are gone: take it out, and start plans by cron "
     "(`backfill-assets guide plans`)",
     "retention.log_days": "commits stay in the log for ever: take it out",
 }
