@@ -12,6 +12,7 @@ from deltalake import DeltaTable
 from backfill_assets.candidates.candidates import candidate_names, discard_candidate
 from backfill_assets.candidates.publications import publish_candidate_days
 from backfill_assets.kernel.core.clock import utc_now
+from backfill_assets.kernel.core.closures import closure_receipt
 from backfill_assets.kernel.core.days import DayRange
 from backfill_assets.kernel.core.errors import BackfillError, DaysHeld
 from backfill_assets.kernel.core.receipts import Provenance
@@ -259,3 +260,14 @@ def test_the_upkeep_leaves_files_alone_that_a_publication_links_meanwhile_howeve
         remove_unneeded(made.lake, contract, utc_now() - timedelta(days=14))
     assert all(Path(f.path).exists() for f in linked[0].files)
     linked[0].drop()
+
+
+def test_a_table_that_was_closed_since_keeps_all_tables_from_being_published(
+    beside: CandidateWorld,
+) -> None:
+    beside.build_all(5)
+    closure = closure_receipt("features", day(1), "booked", {}, opens=False)
+    beside.made.lake.store.commit_alone(closure)
+    with pytest.raises(DaysHeld, match=f"features: {day(0)}.* closed, with all days up to"):
+        publish_candidate_days(beside.request(), act=True)
+    assert {t: beside.made.values(t) for t in BUILT} == dict.fromkeys(BUILT, [1] * DAYS)

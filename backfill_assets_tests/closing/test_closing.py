@@ -2,12 +2,14 @@
 inputs decide. Not here: what came late (`test_late_changes`), and the commands."""
 
 from datetime import date
+from pathlib import Path
+from typing import Any
 
 import pytest
 
 from backfill_assets.closing.closing import close_tables, reopen_tables
 from backfill_assets.kernel.core.clock import utc_today
-from backfill_assets.kernel.core.closures import CLOSE, CLOSED_UNTIL
+from backfill_assets.kernel.core.closures import CLOSE, CLOSED_UNTIL, closure_receipt
 from backfill_assets.kernel.core.days import ONE_DAY, DayRange
 from backfill_assets.kernel.core.errors import BackfillError, DaysHeld
 from backfill_assets.kernel.core.needs import rebuild_needs
@@ -198,3 +200,33 @@ def test_an_erasure_that_would_write_closed_days_names_them_and_erases_nothing(
     (told,) = [o for o in forget.erasure_obstacles(request, held) if "closed" in str(o)]
     assert f"{LAST + 1} file(s) of staging that hold it" in str(told)
     assert "backfill-assets reopen --tables staging" in str(told)
+
+
+def test_days_that_are_closed_while_a_chunk_of_a_plan_computes_are_left_alone_and_no_half_of_it_is(
+    tmp_path: Path,
+) -> None:
+    """Who closes looks for active plans first; here that look came before the plan began."""
+    planning = pytest.importorskip("backfill_assets_tests.planning")
+    run_plan = pytest.importorskip("backfill_assets.plans.run").run_plan
+    lake, pipeline = planning.bare_staging(tmp_path)
+    plan = planning.planned(lake, pipeline)
+    canary, chunk = (c.days for c in plan.chunks[:2])
+
+    def closing_rows(of_day: date) -> list[dict[str, Any]]:
+        """The rows of a day; while those of the chunk's last one are computed, its first one is
+        closed."""
+        if of_day == chunk.last:
+            lake.store.commit_alone(
+                closure_receipt("staging", chunk.start, "booked", SAID, opens=False)
+            )
+        rows: list[dict[str, Any]] = planning.good_rows(of_day)
+        return rows
+
+    worker = planning.HandWorker(lake, pipeline, rows=closing_rows)
+    with pytest.raises(DaysHeld, match=f"{chunk.start} closed, with all days up to"):
+        run_plan(lambda: (lake, pipeline), plan, worker)
+    assert [*lake.store.view("staging", "event_date").latest] == [*canary], "no open day either"
+    reopen_tables(lake, pipeline, None, asked("staging"))
+    worker = planning.HandWorker(lake, pipeline)
+    assert run_plan(lambda: (lake, pipeline), plan, worker).state == "finished"
+    assert {*lake.store.view("staging", "event_date").latest} == {*plan.days}

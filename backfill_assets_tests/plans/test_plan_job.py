@@ -15,6 +15,7 @@ import pytest
 
 from backfill_assets.dagster.adapter.assemble import assemble
 from backfill_assets.dagster.adapter.context import LakeContext
+from backfill_assets.dagster.adapter.runs import LAKE_TAG
 from backfill_assets.dagster.adapter.ticks import Tick
 from backfill_assets.kernel.core.days import inclusive_range, parse_day
 from backfill_assets.kernel.core.errors import BackfillError
@@ -214,4 +215,23 @@ def test_a_plan_that_wrote_since_its_process_died_is_begun_as_often_again(
     with pytest.raises(BackfillError, match="the server is gone"):
         run_plan(lambda: lake, plan, HandWorker(*lake, fails_at=2))
     activate_plan(*lake, plan)
+    assert len(ticked(lake, instance).requests) == 1
+
+
+def test_a_plan_whose_priority_is_below_0_is_taken_up_when_no_other_run_waits_or_works(
+    lake: Made, instance: dg.DagsterInstance
+) -> None:
+    file = lake[0].root / "lake.toml"
+    file.write_text(f"{file.read_text('utf-8')}\n[plan]\npriority = -1\n", "utf-8")
+    activate_plan(*lake, planned(*lake))
+    load = instance.add_run(
+        dg.DagsterRun(
+            "rebuild", status=dg.DagsterRunStatus.STARTING, tags={LAKE_TAG: lake[0].address}
+        )
+    )
+    tick = ticked(lake, instance)
+    assert tick.requests == []
+    waits = f"waits for the run {load.run_id[:8]} of rebuild, which goes first (`[plan] priority`)"
+    assert waits in " ".join(tick.notes)
+    instance.delete_run(load.run_id)
     assert len(ticked(lake, instance).requests) == 1

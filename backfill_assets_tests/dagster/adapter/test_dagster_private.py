@@ -3,6 +3,8 @@
 Tested here: `dagster.adapter.dagster_private`. Not tested here: who uses it.
 """
 
+from pathlib import Path
+
 import dagster as dg
 
 from backfill_assets.dagster.adapter import dagster_private
@@ -98,3 +100,23 @@ def test_a_step_of_a_range_records_the_days_of_its_output_and_the_next_step_runs
     made = [(e.asset_key, e.partition) for e in result.get_asset_materialization_events()]
     assert [p for key, p in made if key == dg.AssetKey("a")] == cut
     assert [p for key, p in made if key == dg.AssetKey("b")] == whole
+
+
+def test_a_freed_place_of_a_pool_goes_to_the_highest_priority_and_others_are_told_to_wait(
+    tmp_path: Path,
+) -> None:
+    """So a load goes before a plan's next step, whoever asked first; `[plan]` relies on it."""
+    with dg.DagsterInstance.local_temp(str(tmp_path)) as instance:
+        store = instance.event_log_storage
+        assert dagster_private.runs_before_pool(instance, "lake") == set()
+        store.set_concurrency_slots("lake", 1)
+        asked = {"chunk 1": -1, "chunk 2": -1, "load": 0}
+        claimed = [
+            store.claim_concurrency_slot("lake", run, "make", priority).is_claimed
+            for run, priority in asked.items()
+        ]
+        assert claimed == [True, False, False]
+        assert {"chunk 2", "load"} <= dagster_private.runs_before_pool(instance, "lake")
+        store.free_concurrency_slots_for_run("chunk 1")
+        assert store.check_concurrency_claim("lake", "load", "make").is_assigned
+        assert not store.check_concurrency_claim("lake", "chunk 2", "make").is_assigned

@@ -9,7 +9,7 @@ import json
 import os
 import threading
 from collections.abc import Iterator
-from dataclasses import asdict, replace
+from dataclasses import asdict, dataclass, replace
 from datetime import UTC, datetime, timedelta
 from multiprocessing import current_process
 from pathlib import Path
@@ -23,6 +23,7 @@ from backfill_assets.dagster.adapter.assemble import assemble
 from backfill_assets.dagster.adapter.reconcile import reconcile
 from backfill_assets.dagster.adapter.runs import end_dead_runs, markers_of
 from backfill_assets.dagster.adapter.ticks import LATE_DATA
+from backfill_assets.kernel.core.plans import PLAN_TAG
 from backfill_assets.kernel.core.receipts import DayEntry
 from backfill_assets.kernel.log.run_markers import BEAT, UNKNOWN_PROCESS, live_runs
 from backfill_assets.kernel.place.lease_watch import place_time
@@ -45,7 +46,8 @@ from backfill_assets_tests.kernel.place.test_processes import step_the_clock
 from backfill_assets_tests.synthetic import START
 
 pytestmark = pytest.mark.usefixtures("storages")
-STARTED, FAILURE, SUCCESS = (
+QUEUED, STARTED, FAILURE, SUCCESS = (
+    dg.DagsterRunStatus.QUEUED,
     dg.DagsterRunStatus.STARTED,
     dg.DagsterRunStatus.FAILURE,
     dg.DagsterRunStatus.SUCCESS,
@@ -247,6 +249,63 @@ def test_a_run_that_died_before_its_first_step_showed_it_is_ended_by_a_tick(
     with set_to(Clock(timedelta(seconds=seconds))):
         late(lake, instance, datetime.now(UTC))
     assert status(instance, run.run_id) is (FAILURE if ended else STARTED)
+
+
+def test_a_run_that_waits_for_the_pool_of_the_lake_is_no_dead_one(
+    lake: Made, tmp_path: Path
+) -> None:
+    file = lake[0].root / "lake.toml"
+    file.write_text(f'{file.read_text("utf-8")}\n[plan]\npool = "lake"\n', "utf-8")
+    (tmp_path / "home").mkdir()
+    with dg.DagsterInstance.local_temp(str(tmp_path / "home")) as instance:
+        held = instance.event_log_storage
+        held.set_concurrency_slots("lake", 1)
+        found = [
+            instance.add_run(dg.DagsterRun(runs.REBUILD, status=STARTED)).run_id for _ in range(2)
+        ]
+        for run_id in ("of another lake", found[0]):
+            held.claim_concurrency_slot("lake", run_id, "raw")
+        for run_id in found:
+            instance.report_engine_event("it begins", job_name=runs.REBUILD, run_id=run_id)
+        with set_to(Clock(timedelta(hours=3))):
+            late(lake, instance, datetime.now(UTC))
+        assert [status(instance, run_id) for run_id in found] == [STARTED, FAILURE]
+
+
+AHEAD: dict[str, tuple[dg.DagsterRunStatus, dict[str, str], bool]] = {
+    "a queued run of the lake": (QUEUED, {runs.LAKE_TAG: "here"}, True),
+    "a running one": (STARTED, {runs.LAKE_TAG: "here"}, True),
+    "a queued one of the browser, which names no lake": (QUEUED, {}, True),
+    "a running one that never showed itself as the lake's": (STARTED, {}, False),
+    "one of another lake": (QUEUED, {runs.LAKE_TAG: "there"}, False),
+    "one that ended": (SUCCESS, {runs.LAKE_TAG: "here"}, False),
+    "one as patient": (QUEUED, {runs.LAKE_TAG: "here", "dagster/priority": "-1"}, False),
+    "one with words for a priority": (QUEUED, {"dagster/priority": "soon"}, True),
+    "one of a plan, whatever its priority": (
+        STARTED,
+        {runs.LAKE_TAG: "here", PLAN_TAG: "1"},
+        False,
+    ),
+}
+
+
+@dataclass(frozen=True)
+class OneRun:
+    """An instance of Dagster with one run. Its storage makes no queued one without a code server."""
+
+    run: dg.DagsterRun
+
+    def get_runs(self, filters: dg.RunsFilter) -> list[dg.DagsterRun]:
+        """The run, where it has one of the statuses."""
+        return [self.run] if self.run.status in filters.statuses else []
+
+
+@pytest.mark.parametrize("case", AHEAD)
+def test_a_plan_lets_runs_of_its_lake_go_first_that_have_a_higher_priority(case: str) -> None:
+    state, tags, is_ahead = AHEAD[case]
+    instance: Any = OneRun(dg.DagsterRun("load", tags=tags)._replace(status=state))
+    told = f"the run {instance.run.run_id[:8]} of load"
+    assert runs.run_ahead(instance, "here", -1) == (told if is_ahead else "")
 
 
 def test_a_run_that_shows_itself_is_no_unbegun_one_however_long_it_tells_nothing(
