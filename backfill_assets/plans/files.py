@@ -8,7 +8,7 @@ kernel frees a lock when its process ends.
 
 import contextlib
 import re
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from math import inf
 from typing import Any, Literal
@@ -89,8 +89,12 @@ def _candidate_with_plan(lake: Lake, named: str) -> str:
 def plan_ids(lake: Lake, candidate: str = "") -> list[str]:
     """The ids of all plans of the lake, or of a candidate of it, oldest first."""
     folder = f"{CANDIDATES}/{candidate}/{PLANS_FOLDER}" if candidate else PLANS_FOLDER
-    names = [name for name in lake.place.names(folder) if name.endswith(".json")]
-    stems = [name.removesuffix(".json") for name in names]
+    return _ids_among(lake.place.names(folder))
+
+
+def _ids_among(names: Iterable[str]) -> list[str]:
+    """The ids of the plans whose files are among these names, ascending."""
+    stems = (name.removesuffix(".json") for name in names if name.endswith(".json"))
     return sorted(stem for stem in stems if PLAN_ID.fullmatch(stem))
 
 
@@ -275,9 +279,10 @@ def finished_plans(lake: Lake, ids: Collection[str]) -> set[str]:
 
 def active_plans(lake: Lake) -> list[Plan]:
     """The plans that were started and neither finished nor cancelled, oldest first. Their days are
-    left to them."""
-    started = [i for i in plan_ids(lake) if lake.place.exists(_plan_file(i, "started"))]
-    return [find_plan(lake, i) for i in started if mark_text(lake, i, "ended") is None]
+    left to them. One listing says which: plans of years cost no request each."""
+    names = {*lake.place.names(PLANS_FOLDER)}
+    started = [i for i in _ids_among(names) if f"{i}.started" in names]
+    return [find_plan(lake, i) for i in started if f"{i}.ended" not in names]
 
 
 def holding_plans(lake: Lake, also_idle: bool = False) -> list[HoldingPlan]:

@@ -55,6 +55,18 @@ def test_a_plan_is_written_once_and_active_between_its_marks(tmp_path: Path) -> 
     assert active_plans(lake) == []
 
 
+def test_plans_that_ended_cost_no_request_by_which_active_ones_are_found(tmp_path: Path) -> None:
+    lake, pipeline = bare_staging(tmp_path)
+    plan = planned(lake, pipeline)
+    set_mark(lake, plan.id, "started")
+    for n in range(100):
+        for suffix in ("json", "started", "ended"):
+            lake.place.write(f".plans/20250101-000000-{n:04x}.{suffix}", b"{}")
+    asked = Mock(place=Mock(wraps=lake.place))
+    assert active_plans(asked) == [plan]
+    assert len(asked.place.method_calls) <= 3, "a listing, and the file of the active one"
+
+
 @pytest.mark.slow
 def test_a_second_runner_is_refused_and_looking_takes_nothing_away(tmp_path: Path) -> None:
     lake, pipeline = bare_staging(tmp_path)

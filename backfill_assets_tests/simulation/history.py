@@ -7,10 +7,10 @@ the end (`judge`).
 
 import json
 from collections import defaultdict
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import date
-from functools import cache
+from functools import cache, partial
 from typing import Any
 
 from deltalake.exceptions import DeltaError
@@ -131,10 +131,10 @@ class _History:
     lake: Lake
     table: str
     above: str
+    rows: Callable[[str, int], list[Row]]  # of a version of a table
     newest: dict[date, tuple[int, Receipt]] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
-        self.rows = cache(lambda table, version: _kept_rows(self.lake, table, version))
         self.head = self.lake.store.head(self.above)
 
     def made(self, version: int, of: date, code: int) -> int:
@@ -177,18 +177,6 @@ class _History:
         refuse(value not in later, f"{says} of v{older} is written over {of} of v{newer}")
 
 
-def judge_kept_versions(world: World, opened: Opened) -> None:
-    """What readers saw by each lake version of the last months can be read again."""
-    if world.forgotten:
-        return
-    lake, _ = opened
-    entries = dict(_entries(world)).values()
-    for table in (RAW, *world.tables):
-        versions = {entry["tables"].get(table, NO_VERSION) for entry in entries}
-        for version in sorted(versions - {NO_VERSION}):
-            _kept_rows(lake, table, version)
-
-
 def _kept_rows(lake: Lake, table: str, version: int) -> list[Row]:
     """The rows of a version for which a rollback is promised."""
     try:
@@ -202,13 +190,25 @@ def _code(receipt: Receipt) -> int:
 
 
 def judge_writes(world: World, opened: Opened) -> None:
-    """Each day that is made again from the inputs that its receipt names is the same. Where an
-    entity was erased, the rows of older versions are gone."""
+    """Each day that is made again from the inputs that its receipt names is the same, and what
+    readers saw by each lake version of the last months can be read again. Where an entity was
+    erased, the rows of older versions are gone."""
     if world.forgotten:
         return
     lake, pipeline = opened
+    rows = cache(partial(_kept_rows, lake))
     for table in (c.name for c in pipeline.contracts if c.name != RAW):
         (above,) = (wanted.table for wanted in pipeline.table(table).contract.inputs)
-        history = _History(lake, table, above)
+        history = _History(lake, table, above, rows)
         for version, receipt in _receipts(lake, table):
             history.judge(version, receipt)
+    for table, version in sorted(_shown_versions(world)):
+        rows(table, version)
+
+
+def _shown_versions(world: World) -> set[tuple[str, int]]:
+    """The versions of tables that a lake version named."""
+    tables = (RAW, *world.tables)
+    entries = [entry["tables"] for _, entry in _entries(world)]
+    named = {(table, seen.get(table, NO_VERSION)) for seen in entries for table in tables}
+    return {(table, version) for table, version in named if version != NO_VERSION}

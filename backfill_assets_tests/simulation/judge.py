@@ -39,7 +39,6 @@ from backfill_assets_tests.simulation.actors import SAID
 from backfill_assets_tests.simulation.engine import rows_at
 from backfill_assets_tests.simulation.history import (
     Violation,
-    judge_kept_versions,
     judge_readings,
     judge_writes,
     refuse,
@@ -197,7 +196,6 @@ def _judge_upkeep(world: World, opened: Opened) -> None:
     maintain_tables(*opened)
     _judge_thinning(world, opened)
     judge_writes(world, opened)
-    judge_kept_versions(world, opened)
     world.scheduler.now += SECONDS_LATER
     maintain_tables(*opened)
     left = [t.names for t in maintain_tables(*opened, act=False).tables if t.names]
