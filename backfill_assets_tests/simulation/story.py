@@ -88,16 +88,16 @@ class Beginning:
     @staticmethod
     def _make_lake(folder: Path, pairs: int) -> None:
         folder.mkdir()
-        with _world(folder, NO_SEED, Choices(NO_SEED, ())) as world:
+        with new_world(folder, NO_SEED, Choices(NO_SEED, ())) as world:
             world.pairs = PAIRS[:pairs]
             world.begin()
             for times in range(2):
                 world.landed = {n: {n: 1 + times} for n in world.landed}
-                judge_process(_go(world, "maker", partial(ACTS["tick"][0], world, Random(0))))
+                judge_process(go_alone(world, "maker", partial(ACTS["tick"][0], world, Random(0))))
             world.code = FIRST_CODE
             for pair in world.pairs:
                 request = PlanRequest(EVERY_DAY, pair, Policy(chunk="2d"))
-                judge_process(_go(world, "maker", partial(run_new_plan, world, request)))
+                judge_process(go_alone(world, "maker", partial(run_new_plan, world, request)))
 
     def objects(self, pairs: int) -> Path:
         """The objects of the lake with so many pairs of tables."""
@@ -105,7 +105,8 @@ class Beginning:
 
 
 @contextlib.contextmanager
-def _world(folder: Path, seed: int, choices: Choices, share: float = 0.0) -> Iterator[World]:
+def new_world(folder: Path, seed: int, choices: Choices, share: float = 0.0) -> Iterator[World]:
+    """A lake that is not there yet, and all that stands for other things while it is played."""
     scheduler = Scheduler(choices)
     faults = Faults(scheduler, share)
     store = Store(folder / "store", scheduler, faults)
@@ -121,7 +122,7 @@ def _world(folder: Path, seed: int, choices: Choices, share: float = 0.0) -> Ite
         shutil.rmtree(folder / "machines", ignore_errors=True)
 
 
-def _go(world: World, name: str, work: Callable[[], None]) -> Thread:
+def go_alone(world: World, name: str, work: Callable[[], None]) -> Thread:
     """Let one process of a machine of its own do something to its end, while nothing goes wrong."""
     world.store.faults.is_on = False
     scheduler = world.scheduler
@@ -148,7 +149,7 @@ def play(
     cast = drawn_actors(seed, pairs) if actors is None else actors
     with (
         tempfile.TemporaryDirectory() as folder,
-        _world(Path(folder), seed, choices, share) as world,
+        new_world(Path(folder), seed, choices, share) as world,
         planting(planted, world.scheduler),
     ):
         world.pairs, world.code = PAIRS[:pairs], FIRST_CODE
@@ -189,7 +190,7 @@ def _played(world: World, actors: Sequence[Actor]) -> tuple[str, str]:
             judge_process(thread, world.store.faults.share > 0)
         for seconds, judge in ((LEASE_SECONDS, judge_waiting), (LATER_SECONDS, judge_lake)):
             scheduler.now += seconds
-            judged = _go(world, "judge", partial(judge, world))
+            judged = go_alone(world, "judge", partial(judge, world))
             if judged.failure is not None:
                 raise judged.failure
     except (Violation, Endless) as error:

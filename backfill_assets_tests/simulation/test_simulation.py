@@ -1,20 +1,52 @@
 """Stories of several machines on one lake, and what they must find.
 
-Tested here: stories by seeds, and that a seed tells the same story twice. Not tested here: engines
-and Dagster. The big run, for hours: `python -m backfill_assets_tests.thorough simulation`.
+Tested here: stories by seeds, that a seed tells the same story twice, and that at each request of
+the port others may go on. Not tested here: engines and Dagster. The big run, for hours: `python -m backfill_assets_tests.thorough simulation`.
 """
 
 import os
 import subprocess
 import sys
+from collections.abc import Callable
+from functools import partial
+from pathlib import Path
 
 import pytest
 
+from backfill_assets.buckets.bucket import Bucket
+from backfill_assets.kernel.place.port import Place
 from backfill_assets_tests.processes import CHECKOUT
+from backfill_assets_tests.simulation.choices import Choices
 from backfill_assets_tests.simulation.shrinking import shrunk
-from backfill_assets_tests.simulation.story import Beginning, play
+from backfill_assets_tests.simulation.story import Beginning, go_alone, new_world, play
+from backfill_assets_tests.simulation.world import World
 
 SEEDS = 12  # of stories in a run of all tests, half a minute: always the same ones
+ASKING: dict[str, Callable[[Place], object]] = {  # each verb of the port that asks a store
+    "names": lambda place: place.names("folder"),
+    "below": lambda place: place.below("folder"),
+    "tokens": lambda place: place.tokens("folder"),
+    "token": lambda place: place.token("file"),
+    "open": lambda place: place.open("file").read(),
+    "write": lambda place: place.write("other", b""),
+    "put": lambda place: place.put("other", place.prepared("folder") / "file"),
+    "link": lambda place: place.link("other", place, "file"),
+    "copy": lambda place: place.copy("other", place, "file"),
+    "point": lambda place: place.point("other", place.prepared("folder") / "file"),
+    "delete": lambda place: place.delete("file"),
+    "delete_all": lambda place: place.delete_all(["file"]),
+    "delete_below": lambda place: place.delete_below("folder"),
+    "sync": lambda place: place.sync("folder/file"),
+    "sync_new": lambda place: place.sync_new(["folder/file"]),
+    "lock": lambda place: place.lock("lock", "it").__enter__(),
+    "hold": lambda place: place.hold("marker"),
+    "abandoned": lambda place: [*place.abandoned("folder", lambda *_: False)],
+    "held": lambda place: place.held(["marker"]),
+    "clear_locks": lambda place: place.clear_locks(),
+    "local": lambda place: place.local("file"),
+}
+OF_NAMES = {"at", "client", "is_store", "keeping_copies", "may_be_of_others", "name", "uri"}
+OF_THIS_MACHINE = {"file_fault", "patience", "prepared", "prune", "refuse_link", "refuse_loss"}
 
 
 @pytest.mark.usefixtures("processes")
@@ -26,6 +58,27 @@ def test_stories_of_several_machines_end_as_a_lake_that_was_made_at_once() -> No
         command, cwd=CHECKOUT, env=environment, capture_output=True, text=True, check=False
     )
     assert done.returncode == 0, done.stdout + done.stderr
+
+
+def test_at_each_verb_of_the_port_that_asks_a_store_others_may_go_on(tmp_path: Path) -> None:
+    verbs = {name for name in vars(Place).keys() & vars(Bucket) if not name.startswith("_")}
+    assert verbs == {*ASKING} | OF_NAMES | OF_THIS_MACHINE
+    for name in ASKING:
+        (tmp_path / name).mkdir()
+        with new_world(tmp_path / name, seed=0, choices=Choices(0)) as world:
+            world.begin()
+            thread = go_alone(world, name, partial(_ask, world, ASKING[name]))
+            assert thread.failure is None, name
+
+
+def _ask(world: World, verb: Callable[[Place], object]) -> None:
+    """Ask a store by a verb, before whose request others may go on."""
+    place = world.open()[0].place
+    place.write("file", b"content")
+    (place.prepared("folder") / "file").write_bytes(b"content")
+    before = len(world.scheduler.trace)
+    verb(place)
+    assert len(world.scheduler.trace) > before
 
 
 @pytest.mark.slow
