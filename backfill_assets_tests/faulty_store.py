@@ -4,7 +4,8 @@ instead of it, and on which listings are old.
 Lives here: a proxy, which is a process of its own: calls of delta-rs hold the lock of their Python.
 Does not live here: any assertion. A share of the requests meets a fault that chance draws. Listings
 of Azure's language begin where they are asked to, which Azurite does not do by itself. It gives
-credentials, too, as the agent of a role does, and takes none but the last once it was told to.
+credentials, too, as the agent of a role does, and takes none but the last once it was told to;
+and it holds one request for as long as a test wants to be amid it.
 """
 
 import http.client
@@ -13,12 +14,13 @@ import random
 import re
 import subprocess
 import sys
+import threading
 import time
 from collections import Counter
 from collections.abc import Iterator
 from contextlib import contextmanager
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
-from urllib.parse import parse_qs, urlsplit
+from urllib.parse import parse_qs, quote, unquote, urlsplit
 from xml.sax.saxutils import unescape
 
 import requests
@@ -44,6 +46,9 @@ BLOB_NAME = re.compile(rb"<Name>(.*?)</Name>")
 BY_CONNECTION = ("content-length", "transfer-encoding", "connection")
 SHARE, MOST_IN_A_ROW, MET = 1 / 4, 2, "/met"  # the client tries seven times
 ROLE, ENDS_AFTER = "/role", "/ends-after/"
+HOLD, HELD, RELEASE = "/hold/", "/held", "/release"
+TOLD = (MET, ROLE, ENDS_AFTER, HOLD, HELD, RELEASE)
+HELD_SECONDS = 120.0
 KEY_NUMBER = re.compile(r"Credential=KEY(\d+)/")
 
 
@@ -110,11 +115,30 @@ class Role:
         return int(found[1]) != self.number
 
 
+class Holds:
+    """Holds the first request whose method, path and client match a pattern."""
+
+    def __init__(self) -> None:
+        self.pattern, self.is_met, self.released = "", False, threading.Event()
+
+    def hold(self, pattern: str) -> None:
+        """Hold the next request that matches."""
+        self.released.clear()
+        self.pattern, self.is_met = pattern, False
+
+    def __call__(self, request: str) -> None:
+        """Wait if this is the request."""
+        if self.pattern and re.search(self.pattern, request):
+            self.pattern, self.is_met = "", True
+            self.released.wait(HELD_SECONDS)
+
+
 class _Handler(BaseHTTPRequestHandler):
     protocol_version = "HTTP/1.1"
     upstream: str
     faults: Faults
     role: Role
+    holds: Holds
     listings: dict[str, tuple[int, list[tuple[str, str]], bytes]]
 
     def log_message(self, *_: object) -> None:
@@ -122,9 +146,10 @@ class _Handler(BaseHTTPRequestHandler):
 
     def _forward(self) -> None:
         body = self.rfile.read(int(self.headers.get("Content-Length") or 0))
-        if self.path in (MET, ROLE) or self.path.startswith(ENDS_AFTER):
+        if self.path.startswith(TOLD):
             self._tell()
             return
+        self.holds(f"{self.command} {self.path} {self.headers.get('User-Agent', '')}")
         if self.role.has_ended(self.headers.get("Authorization", "")):
             self._refuse(*ENDED)
             return
@@ -173,9 +198,12 @@ class _Handler(BaseHTTPRequestHandler):
         """Answer a request of a test, or of a client that asks for its role's credentials."""
         if self.path.startswith(ENDS_AFTER):
             self.role.ends_after(int(self.path.removeprefix(ENDS_AFTER)))
-        told = (
-            self.role.credentials() if self.path == ROLE else json.dumps(self.faults.met).encode()
-        )
+        if self.path.startswith(HOLD):
+            self.holds.hold(unquote(self.path.removeprefix(HOLD)))
+        if self.path == RELEASE:
+            self.holds.released.set()
+        answers = {ROLE: self.role.credentials(), HELD: json.dumps(self.holds.is_met).encode()}
+        told = answers.get(self.path, json.dumps(self.faults.met).encode())
         self._answer(200, [("Content-Length", str(len(told)))], told)
 
     def _refuse(self, status: int, code: str) -> None:
@@ -224,6 +252,21 @@ def end_role(address: str, count: int) -> None:
     requests.get(f"{address}{ENDS_AFTER}{count}", timeout=60).raise_for_status()
 
 
+def hold_request(address: str, pattern: str) -> None:
+    """Let a proxy hold the next request whose method, path and client match."""
+    requests.get(f"{address}{HOLD}{quote(pattern, safe='')}", timeout=60).raise_for_status()
+
+
+def is_request_held(address: str) -> bool:
+    """Whether a proxy has met the request that it was to hold."""
+    return bool(requests.get(address + HELD, timeout=60).json())
+
+
+def release_request(address: str) -> None:
+    """Let the request go on."""
+    requests.get(address + RELEASE, timeout=60).raise_for_status()
+
+
 def faults_met(address: str) -> "Counter[str]":
     """How often a proxy drew each fault."""
     return Counter(requests.get(address + MET, timeout=60).json())
@@ -235,6 +278,7 @@ def main(endpoint: str, seed: str, share: str, slow: str) -> None:
         "upstream": urlsplit(endpoint).netloc,
         "faults": Faults(int(seed), float(share), bool(slow)),
         "role": Role(),
+        "holds": Holds(),
         "listings": {},
     }
     server = ThreadingHTTPServer(("127.0.0.1", 0), type("Handler", (_Handler,), known))

@@ -9,6 +9,7 @@ a late batch, a look, a tick with nothing to do. Does not live here: what they d
 from collections import Counter
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
 from functools import partial
 from itertools import repeat
 from pathlib import Path
@@ -27,7 +28,9 @@ from backfill_assets.kernel.core.states import State
 from backfill_assets.kernel.log.log_state import KEEP_EVERY
 from backfill_assets.kernel.place.choice import place_at
 from backfill_assets.kernel.place.folder import Folder
-from backfill_assets.kernel.tables.home import open_lake
+from backfill_assets.kernel.place.port import MOST_AT_ONCE
+from backfill_assets.kernel.tables.home import Lake, open_lake
+from backfill_assets.kernel.tables.staging import Staged
 from backfill_assets.kernel.write.audit import audit_files
 from backfill_assets.kernel.write.replace import Write, replace_days
 from backfill_assets.pipeline.chosen import chosen_pipeline
@@ -45,8 +48,15 @@ from backfill_assets_tests.end_to_end.test_bucket_lake import (
 )
 from backfill_assets_tests.end_to_end.test_invariance import RULES
 from backfill_assets_tests.end_to_end.worlds import World, land, span
+from backfill_assets_tests.faulty_store import (
+    faulty,
+    hold_request,
+    is_request_held,
+    release_request,
+)
 from backfill_assets_tests.files import stage_by_hand
 from backfill_assets_tests.intake.test_landed_days import cells, event
+from backfill_assets_tests.processes import until
 from backfill_assets_tests.stores import StoreServer
 
 BUDGETS = {
@@ -124,18 +134,57 @@ def test_what_landed_is_known_by_no_more_requests_however_much_landed(
     assert more <= fewer <= 10, found
 
 
-def test_a_file_that_an_engine_elsewhere_wrote_is_fetched_once_for_audit_footer_and_digest(
-    moto_server: StoreServer, bucket_address: str, tmp_path: Path
-) -> None:
-    lake = bare_bucket(bucket_address, tmp_path)
-    staged = stage_by_hand(
-        lake, STAGING, [{"entity": "A", "value": n, "event_date": day(n)} for n in range(3)]
-    )
+def written_elsewhere(lake: Lake, days: int) -> Staged:
+    """A file for each of some days that no copy of this machine has, as an engine writes them."""
+    rows = [{"entity": "A", "value": n, "event_date": day(n)} for n in range(days)]
+    staged = stage_by_hand(lake, STAGING, rows)
     for path in map(Path, staged.paths):
         content = path.read_bytes()
         path.unlink()
         staged.table.write(f"{staged.name}/{path.relative_to(staged.folder)}", content)
     staged.files = staged.found(STAGING.partition_column)
+    return staged
+
+
+def test_a_file_that_an_engine_elsewhere_counted_costs_one_request_for_its_end_beside_others(
+    moto_server: StoreServer,
+    bucket_address: str,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """A table's lock is held meanwhile, so that no request may wait for the one before."""
+    fetched = list[str]()
+
+    def are_all_others_answered() -> bool:
+        ends = [r for r in moto_server.seen() if r.startswith("GET") and r.endswith(".parquet")]
+        fetched.extend(ends)
+        return len(fetched) == MOST_AT_ONCE - 1
+
+    (log := tmp_path / "log").touch()
+    with faulty(moto_server.endpoint, share=0) as proxy, ThreadPoolExecutor(1) as beside:
+        monkeypatch.setenv("AWS_ENDPOINT_URL", proxy)
+        lake = bare_bucket(bucket_address, tmp_path)
+        staged = written_elsewhere(lake, MOST_AT_ONCE)
+        staged.files = tuple(replace(file, engine_digest="digest") for file in staged.files)
+        entries = {day(n): DayEntry(1, f"fingerprint {n}", "digest") for n in range(MOST_AT_ONCE)}
+        write = Write(STAGING, staged, entries, -1, Provenance("test"))
+        hold_request(proxy, rf"^GET \S*{day(0)}/part-0\.parquet")
+        writing = beside.submit(replace_days, lake, write, lambda _: {})
+        try:
+            until(lambda: is_request_held(proxy), log, 30)
+            until(are_all_others_answered, log, 30)
+        finally:
+            release_request(proxy)
+        writing.result()
+    assert not are_all_others_answered(), "and the one that was held"
+    assert len(fetched) == MOST_AT_ONCE
+
+
+def test_a_file_that_an_engine_elsewhere_wrote_is_fetched_once_for_audit_footer_and_digest(
+    moto_server: StoreServer, bucket_address: str, tmp_path: Path
+) -> None:
+    lake = bare_bucket(bucket_address, tmp_path)
+    staged = written_elsewhere(lake, 3)
     found = audit_files(lake, staged.paths, STAGING)
     entries = {
         d: DayEntry(p.rows, p.fingerprint, "digest") for d, p in found.items() if d is not None

@@ -13,6 +13,7 @@ both succeed; without, 300 of 300 racing commits were kept once.
 import json
 from collections.abc import Callable, Collection, Mapping, Sequence
 from contextlib import suppress
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from backfill_assets.kernel.core.clock import utc_now
@@ -36,7 +37,7 @@ from backfill_assets.kernel.log.log import (
     sync_log,
 )
 from backfill_assets.kernel.log.log_state import LOGS
-from backfill_assets.kernel.place.port import Place
+from backfill_assets.kernel.place.port import Place, answers_of
 from backfill_assets.kernel.tables.columns import (
     columns_misfit,
     evolve_schema,
@@ -418,7 +419,9 @@ def _add_actions(
     for file in adds:
         if column and file.partition is None:
             raise _invalid_commit_error(path, f"{file.name} has no value of {column}")
-        stats = _checked_statistics(path, contract, file, optional_columns)
+    # A footer is a request to a store, and the table's lock is held meanwhile.
+    check = partial(_checked_statistics, path, contract, optional_columns)
+    for file, stats in zip(adds, answers_of(path, check, adds), strict=True):
         values = {column: file.partition} if column else {}
         actions.append(AddAction(file.name, file.size, values, now_ms, moves_rows, stats))
     if len({a.path for a in actions}) != len(actions):
@@ -427,7 +430,7 @@ def _add_actions(
 
 
 def _checked_statistics(
-    place: Place, contract: Contract, file: StagedFile, optional_columns: Collection[str]
+    place: Place, contract: Contract, optional_columns: Collection[str], file: StagedFile
 ) -> str:
     """The file's statistics; raises BackfillError if it is not whole or not of the contract, of
     which it may lack `optional_columns`."""
