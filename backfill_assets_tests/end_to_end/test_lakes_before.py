@@ -14,13 +14,21 @@ import tarfile
 from pathlib import Path
 from typing import Any
 
+import click
 import dagster as dg
 import pytest
 
 from backfill_assets import testing
 from backfill_assets.dagster import LakeIOManager
 from backfill_assets.reading import open_lake
-from backfill_assets_tests.cli.typed import read, run
+from backfill_assets_tests.cli.typed import commands, read, run
+from backfill_assets_tests.end_to_end.every_command import (
+    ENDING,
+    FORGET,
+    LEFT_OUT,
+    STORY,
+    tell_story,
+)
 from backfill_assets_tests.processes import CHECKOUT
 
 COMMIT = "6f78c832"
@@ -36,10 +44,11 @@ LATE = {
     "entity": "A1",
     "value": 9,
 }
-# A thousand days, and a table of others that a link leads to: to make them takes minutes, which
-# `thorough.py` has.
+# A thousand days, and a table of others that a link leads to: to make them takes minutes, as to
+# erase somebody does, which `thorough.py` has.
 LONG = ("many", "external")
-GO_ON = ("files", *(LONG if "BACKFILL_ASSETS_LAKES_BEFORE" in os.environ else ()))
+IS_THOROUGH = "BACKFILL_ASSETS_LAKES_BEFORE" in os.environ
+GO_ON = ("files", *(LONG if IS_THOROUGH else ()))
 DAYS = ("--from", "2024-03-01", "--to", "2024-03-02")
 
 pytestmark = pytest.mark.usefixtures("spark", "processes")
@@ -98,19 +107,22 @@ def says_the_same(before: dict[str, Any], lake: Path, address: str = "") -> None
     assert [*today["rows"]] == [*before["rows"]]
 
 
-def takes_late_data(lake: Path | str, landing: Path, staging: str, prefix: str = "") -> None:
+def land_late(landing: Path, prefix: str = "") -> None:
     late = landing / f"{prefix}late.jsonl"
     late.write_text(json.dumps(LATE) + "\n", encoding="utf-8")
     os.utime(late, (0, 0))
+
+
+def takes_late_data(lake: Path | str, landing: Path, staging: str, prefix: str = "") -> None:
+    land_late(landing, prefix)
     done = run("catch-up", "--lake", lake)
     assert done.exit_code == 0, done.output
-    assert (
-        sum(
-            row["event_key"] == "today"
-            for row in open_lake(lake).table(staging).arrow().to_pylist()
-        )
-        == 1
-    )
+    holds_the_late_row(lake, staging)
+
+
+def holds_the_late_row(lake: Path | str, staging: str) -> None:
+    rows = open_lake(lake).table(staging).arrow().to_pylist()
+    assert [row["event_key"] for row in rows].count("today") == 1
 
 
 def takes_a_plan_and_a_rollback(lake: Path | str, table: str) -> None:
@@ -134,18 +146,32 @@ def test_a_lake_made_before_is_what_it_was_and_goes_on(
     takes_a_plan_and_a_rollback(lake, "staging")
 
 
-def test_two_sources_made_before_keep_their_plan_their_snapshot_and_the_day_put_back(
-    tmp_path: Path,
+def test_two_sources_made_before_keep_their_snapshot_and_every_command_works_on_them(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    """A day of a finished plan is put back there, and a plan of today is put back later."""
     lake, before = unpacked(tmp_path, "sources")
+    monkeypatch.setenv("BACKFILL_ASSETS_LAKE", str(lake))
     says_the_same(before, lake)
     kept = open_lake(lake).snapshot("kept").table("staging_events").arrow()
     assert kept.num_rows == 6, "two of each of three days"
-    released = run("release", "--plan", before["plans"][0]["id"], "--yes", "--lake", lake)
-    assert released.exit_code == 0, released.output
-    takes_late_data(lake, lake / "landing", "staging_events", "events-")
-    takes_a_plan_and_a_rollback(lake, "staging_events")
+    land_late(lake / "landing", "events-")
+    words = {"OLD": before["plans"][0]["id"], "LAKE": str(lake), "FOLDER": str(tmp_path)}
+    assert tell_story(STORY, words) == []
+    holds_the_late_row(lake, "staging_events")
     assert open_lake(lake).snapshot("kept").table("staging_events").arrow().equals(kept)
+    forget = f"{FORGET} --yes" if IS_THOROUGH else FORGET
+    assert tell_story((forget, *ENDING), words) == []
+    rows = open_lake(lake).table("staging_events").arrow().to_pylist()
+    assert ("A2" in {row["entity"] for row in rows}) is not IS_THOROUGH
+
+
+def test_no_command_is_left_out_of_the_lakes_made_before() -> None:
+    groups = {name for name, found in commands() if isinstance(found, click.Group)}
+    known = {name for name, _ in commands()} - groups | {"plan"}
+    lines = [f"{line} " for line in (*STORY, FORGET, *ENDING)]
+    told = {name for name in known if any(line.startswith(f"{name} ") for line in lines)}
+    assert known - told == LEFT_OUT.keys()
 
 
 def test_a_lake_of_a_project_s_assets_made_before_is_made_again_without_a_commit(
