@@ -96,8 +96,11 @@ def _may_join_over(states: States, name: str, start: date, end: date, busy: Set[
 
 def may_lie_between(states: States, name: str, day: date) -> bool:
     """Whether a run of other days may also cover this day: the day is settled, or nothing landed on
-    it."""
+    it. A closed day may not: what the run makes first can change its inputs, and a write of it
+    is refused."""
     contract = states.contracts[name]
+    if states.of(name, day).is_left_alone:
+        return False
     if states.is_settled(name, day):
         return not states.is_pending(contract, day)
     if not contract.is_landed or day in states.view.source(name).landed:

@@ -4,6 +4,7 @@ Tested here: `dagster.run_requests`, on lakes told as stories. Not tested here: 
 rebuild (`kernel.core.test_needs`), and sensors (`dagster.adapter.test_ticks`).
 """
 
+from dataclasses import replace
 from datetime import date
 
 import pytest
@@ -15,6 +16,7 @@ from backfill_assets.dagster.run_requests import (
     requests_with_downstream,
     run_requests,
 )
+from backfill_assets.kernel.core.closures import Closure
 from backfill_assets.kernel.core.days import ONE_DAY, DayRange
 from backfill_assets.kernel.core.needs import rebuild_needs
 from backfill_assets.kernel.core.plans import Work
@@ -189,3 +191,20 @@ def test_a_table_with_a_day_in_between_that_may_not_be_made_does_not_ride_along(
 def test_a_table_that_another_run_works_on_does_not_ride_along() -> None:
     requests = requested_together(late_lake(5), busy={"features": {day(6)}})
     assert requests[0].tables[1:] == ()
+
+
+def closed_features(story: Story, until: int) -> Story:
+    """The story, with features closed up to this day."""
+    story.tables["features"] = replace(story.tables["features"], closure=Closure(day(until)))
+    return story
+
+
+def test_a_table_of_which_a_covered_day_is_closed_does_not_ride_along() -> None:
+    """That day is right before the run and stale within it, so that the run would be refused."""
+    requests = requested_together(closed_features(late_lake(5, 12), until=6))
+    assert {request.tables for request in requests} == {("staging",)}
+
+
+def test_open_days_of_a_closed_table_are_made_along() -> None:
+    (request,) = requested_together(closed_features(late_lake(15), until=6))
+    assert "features" in request.tables
