@@ -4,7 +4,7 @@ listed.
 Uses the kernel and `reading`. Adds the commands `close`, `reopen` and `closed`. What came late is
 also a check and the system table `late_into_closed`. Not here: what refuses a write of a closed
 day, which every write asks (`kernel.write.replace`), and days that a rollback holds (`plans`).
-Guide: correcting-the-past.
+Guide: closed-books.
 """
 
 from backfill_assets.kernel.core.rooms import Command, Room
