@@ -75,7 +75,7 @@ def run_plan(
             return read_progress(lake, pipeline, plan)
         with marking_stops(lake, plan):
             for wave in plan.waves():
-                if not _may_begin(open_lake, plan, wave, worker, paced):
+                if not _may_begin((lake, pipeline), plan, wave, worker, paced):
                     break
                 if _run_wave(open_lake, plan, wave, worker, accepted):
                     paced = pace
@@ -92,17 +92,16 @@ def _may_go_on(lake: Lake, plan: Plan) -> bool:
 
 
 def _may_begin(
-    open_lake: Opener, plan: Plan, wave: Sequence[PlanChunk], worker: Worker, pace: Pace
+    opened: tuple[Lake, Pipeline], plan: Plan, wave: Sequence[PlanChunk], worker: Worker, pace: Pace
 ) -> bool:
     """Wait until these chunks may begin, at their pace; not at all where none is left to make.
     Returns False where the plan is held, or the pace is that of a runner that does not wait."""
-    told = ""
+    lake, told = opened[0], ""
     while True:
-        lake, pipeline = open_lake()
         if not _may_go_on(lake, plan):
             return False
         wait = pace.wait_for(lake, plan)
-        if wait is None or not _chunks_to_make(read_progress(lake, pipeline, plan), wave):
+        if wait is None or not _chunks_to_make(read_progress(*opened, plan), wave):
             return True
         if wait.message != told:
             told = wait.message
