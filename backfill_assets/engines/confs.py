@@ -53,6 +53,14 @@ NAKED_FILES = "com.globalmentor.apache.hadoop.fs.NakedLocalFileSystem"
 DELTA_EXTENSION = "io.delta.sql.DeltaSparkSessionExtension"
 
 
+_UNITS = {"m": 1 << 20, "g": 1 << 30}
+
+
+def memory_bytes(memory: str) -> int:
+    """Return how many bytes the setting `memory` names, e.g. 2g; lake.toml takes no other form."""
+    return int(memory[:-1]) * _UNITS[memory[-1].lower()]
+
+
 @dataclass(frozen=True)
 class EngineSettings:
     """The engine and its size: `embedded`, `sail`, `session`, an `sc://` address or a master URL.

@@ -24,7 +24,7 @@ from typing import TYPE_CHECKING, Any
 
 from backfill_assets.engines.abilities import Engine
 from backfill_assets.engines.cache import package_version
-from backfill_assets.engines.confs import LOOPBACK, EngineSettings
+from backfill_assets.engines.confs import LOOPBACK, EngineSettings, memory_bytes
 from backfill_assets.engines.supervisor import ServerFolder, ServerRequest
 from backfill_assets.kernel.core.column_types import ARRAY, DECIMAL, ColumnType
 from backfill_assets.kernel.core.contracts import Contract
@@ -41,7 +41,6 @@ ISOLATIONS: Sequence[Sequence[str]] = (
     ("unshare", "--net"),
     ("unshare", "--map-root-user", "--net"),
 )
-_UNITS = {"m": 1 << 20, "g": 1 << 30}
 # Of `memory`; the rest is 50 MB at the start, and buffers of files that are read and written.
 _FOR_QUERIES = 0.8
 # 37 KiB were measured per column of a file being written; files may take this share of the queries'
@@ -93,7 +92,7 @@ def no_isolation_reason() -> str:
 
 def _pool_bytes(memory: str) -> int:
     """Return how many bytes all queries may use together, given the setting `memory`."""
-    return int(int(memory[:-1]) * _UNITS[memory[-1].lower()] * _FOR_QUERIES)
+    return int(memory_bytes(memory) * _FOR_QUERIES)
 
 
 class Sail(Engine):

@@ -30,6 +30,16 @@ def test_jars_of_a_version_without_checksums_are_those_that_the_settings_trust(
     assert trusted == ["a digest"]
 
 
+@pytest.mark.parametrize(("memory", "is_quick"), [("2g", True), ("4096m", True), ("5g", False)])
+def test_a_server_with_a_small_heap_leaves_the_optimising_compiler_out(
+    tmp_path: Path, memory: str, is_quick: bool
+) -> None:
+    folder = ServerFolder.of(tmp_path)
+    folder.make()
+    command = EMBEDDED.request(folder, EngineSettings(memory=memory)).command
+    assert ("-XX:TieredStopAtLevel=1" in command) == is_quick
+
+
 def test_nothing_of_the_callers_environment_redirects_spark(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
