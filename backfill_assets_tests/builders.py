@@ -172,6 +172,7 @@ class Story:
     ledger: dict[date, dict[date, str]] = field(default_factory=dict)
     tables: dict[str, TableView] = field(default_factory=dict)
     writes: int = 0
+    contracts: tuple[Contract, ...] = CONTRACTS
 
     def view(self) -> LakeView:
         """The lake as `kernel.tables.view` would read it now."""
@@ -181,7 +182,7 @@ class Story:
 
     def states(self) -> States:
         """The states of all its days."""
-        return States(CONTRACTS, self.view(), self.codes)
+        return States(self.contracts, self.view(), self.codes)
 
     def state(self, table: str, of: date) -> State:
         """The state of one day."""
@@ -252,7 +253,7 @@ class Story:
 
     def build_all(self, *days: date) -> "Story":
         """Build days of every table but raw, upstream first."""
-        for made in CONTRACTS[1:]:
+        for made in self.contracts[1:]:
             self.build(made.name, *days)
         return self
 
@@ -277,7 +278,7 @@ class Story:
         return self
 
     def _made_with(self, table: str) -> str:
-        contract = next((c for c in CONTRACTS if c.name == table), None)
+        contract = next((c for c in self.contracts if c.name == table), None)
         settings_alone = LakeView(
             self.start, self.as_of, self.grace, {}, {}
         )  # all that is asked of it, for each receipt

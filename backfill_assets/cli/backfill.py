@@ -160,9 +160,9 @@ def _run_or_foresee(known: KnownStates, request: Work) -> RunOutcome:
     forecast = foresee_run(known, request.tables, request.days, bool(request.force))
     if forecast.rows is None:  # a run is needed
         return run_work(known, request, begin=forecast.needs_engine)
-    days = len(request.days)
     tables = []
     for name, rows in forecast.rows.items():
+        days = len(known.states.keys_in(name, request.days))
         tables.append(TableOutcome(name, days=days, changed=0, rows=rows, seconds=0.0))
     seconds = time.perf_counter() - began
     return RunOutcome(run_id="", success=True, tables=tuple(tables), cause="", seconds=seconds)
@@ -300,13 +300,13 @@ def foresee_run(
 
 def _is_all_settled(states: States, name: str, days: DayRange) -> bool:
     """Whether every one of these days of a table is as its inputs say."""
-    return all(states.is_settled(name, day) for day in days)
+    return all(states.is_settled(name, day) for day in states.keys_in(name, days))
 
 
 def _rows_by_receipts(states: States, name: str, days: DayRange) -> int:
     """Return the rows of these written days of a table."""
     latest = states.view.table(name).latest
-    return sum(latest[day].entry.rows for day in days)
+    return sum(latest[day].entry.rows for day in states.keys_in(name, days))
 
 
 def _refuses_or_repairs(states: States, names: Sequence[str]) -> bool:
@@ -322,8 +322,9 @@ def _refuses_or_repairs(states: States, names: Sequence[str]) -> bool:
 
 def _is_buildable(states: States, name: str, days: DayRange) -> bool:
     """Whether no rule forbids to build these days of a table, whatever their rows."""
+    own = states.keys_in(name, days)
     try:
-        refuse_unbuildable(states, states.contracts[name], days)
+        refuse_unbuildable(states, states.contracts[name], own)
     except BackfillError:
         return False
     return True
@@ -337,5 +338,6 @@ def _would_pass_gates(lake: Lake, states: States, name: str, days: DayRange) -> 
     moves_a_gate = name in gates.tables or gates.incomplete == "refuse"
     if not moves_a_gate:  # what was written passed all that no setting moves
         return True
-    judged = judge_by_receipts(lake.settings, states, states.contracts[name], list(days))
+    own = states.keys_in(name, days)
+    judged = judge_by_receipts(lake.settings, states, states.contracts[name], own)
     return not any(finding.refuses for findings in judged.values() for finding in findings)

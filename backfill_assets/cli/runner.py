@@ -75,9 +75,17 @@ def _request_parts(known: KnownStates, request: Work) -> Iterator[tuple[Work, bo
 
     An asset's function gets one range of days, so that each stretch of days is a run. A table that
     keeps good days fails its step, which would end the later steps of a run: it gets a run of its
-    own.
+    own. So does a table whose partitions are others, for those that cover a day of the request.
     """
     names_of_assets = {c.name for c in known.pipeline.contracts if c.made_by}
+    for part in request.parts(known.pipeline.contracts):
+        yield from _parts_by_maker(known, part, names_of_assets)
+
+
+def _parts_by_maker(
+    known: KnownStates, request: Work, names_of_assets: Collection[str]
+) -> Iterator[tuple[Work, bool]]:
+    """Yield a request of tables with equal partitions as `_request_parts` does."""
     for are_of_assets, group in groupby(request.tables, lambda name: name in names_of_assets):
         tables = tuple(group)
         has_gaps = isinstance(request.days, SomeDays)

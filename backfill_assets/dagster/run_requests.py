@@ -91,7 +91,8 @@ def _may_join_over(states: States, name: str, start: date, end: date, busy: Set[
     gap = DayRange(start, end)
     if len(gap) > MOST_GAP_DAYS or not busy.isdisjoint(gap):
         return False
-    return all(may_lie_between(states, name, day) for day in gap)
+    between = [day for day in states.keys_in(name, gap) if day in gap]
+    return all(may_lie_between(states, name, day) for day in between)
 
 
 def may_lie_between(states: States, name: str, day: date) -> bool:
@@ -158,11 +159,14 @@ def _needed_of(table: str, requests: Iterable[Work]) -> dict[str, str]:
 
 def _days_downstream(states: States, first: Work, found: Needs) -> dict[str, Set[date]]:
     """Per table downstream of the request the days that follow from its days, and that need a
-    rebuild afterwards; not of assets, whose days Dagster alone makes."""
+    rebuild afterwards; not of assets, whose days Dagster alone makes, and not of tables with other
+    partitions, which have runs of their own."""
     forecast = stale_after_needed(states)
     changed: dict[str, Set[date]] = {first.table: first.needed_days}
+    calendar = states.contracts[first.table].calendar
     for name, contract in states.contracts.items():
-        if name == first.table or contract.made_by:
+        is_of_own_runs = contract.made_by or contract.calendar != calendar
+        if name == first.table or is_of_own_runs:
             continue
         needed = forecast[name].union(found.waiting[name])
         follows = days_made_from(states, contract, changed) & needed

@@ -142,8 +142,7 @@ def tables_of_others(root: Path, settings: LakeSettings) -> list[Table]:
     """The tables that others write and that `lake.toml` names."""
     found = []
     for name, table in settings.tables.items():
-        is_own = table.others_may_write or table.place  # a table of the lake's, with settings
-        if table.external or not is_own:
+        if table.is_of_others:
             declared = ExternalTable(name, table.external, table.day, table.description)
             found.append(declared.table_at(root))
     return found

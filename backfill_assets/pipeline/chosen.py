@@ -38,6 +38,7 @@ from backfill_assets.kernel.tables.settings import LakeSettings
 from backfill_assets.kernel.write.code import SourceFile
 from backfill_assets.kernel.write.model import Pipeline, Source, Table, Transform
 from backfill_assets.kernel.write.rules import check_rules
+from backfill_assets.pipeline.calendars import with_calendars
 from backfill_assets.pipeline.lake_pipeline import pipeline_of
 from backfill_assets.pipeline.own_files import (
     imported_module,
@@ -72,7 +73,7 @@ def tables_at(root: Path) -> TablesOf:
         if not named and not sql:
             built_in = _built_in_tables(settings)
             if not given:
-                return built_in
+                return tuple(with_calendars(built_in, settings))
             return _ordered_tables("of assets", [*built_in, *given], settings)
         queries = sorted(root.glob(sql)) if sql else []
         files = [*_reached_files(root, named), *queries]
@@ -250,6 +251,7 @@ def _ordered_tables(
     inputs and cycles."""
     for culprit, fix in _table_faults(given, settings):
         raise _pipeline_error(named, culprit, fix)
+    given = with_calendars(given, settings)
     remaining, done = list(given), dict[str, Table]()
     while remaining:
         ready = next((t for t in remaining if _input_names(t) <= done.keys()), None)

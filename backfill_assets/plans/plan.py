@@ -349,8 +349,9 @@ def impacts(
             impact = _impact(states, contract, reasons={}, follows=following_days[name], held=())
         else:
             # The plan makes days that follow within its own range itself.
-            inside = following_days[name] & {*days}
-            held = [d for d in days if states.of(name, d).is_left_alone]
+            own = states.keys_in(name, days)
+            inside = following_days[name] & {*own}
+            held = [d for d in own if states.of(name, d).is_left_alone]
             reasons = reasons | dict.fromkeys(inside, FOLLOWS)
             impact = _impact(states, contract, reasons, following_days[name] - inside, held)
         if name in planned or impact.follows:
@@ -362,7 +363,8 @@ def _reasons_to_write(
     states: States, table: str, days: DayRange, policy: Policy
 ) -> dict[date, str]:
     """The days of a table that are to be written, each with its reason."""
-    reasons = {day: _reason_to_write(states, table, day, policy) for day in days}
+    own = states.keys_in(table, days)
+    reasons = {day: _reason_to_write(states, table, day, policy) for day in own}
     return {day: why for day, why in reasons.items() if why}
 
 
@@ -407,11 +409,13 @@ def _reason_to_write(states: States, table: str, day: date, policy: Policy) -> s
 
 def _has_matured(states: States, table: str, day: date) -> bool:
     """Whether a day became mature since it was last written."""
-    ripe_after, receipt = states.contracts[table].matures_after_days, states.latest(table, day)
+    contract, receipt = states.contracts[table], states.latest(table, day)
+    ripe_after = contract.matures_after_days
     if ripe_after is None or receipt is None:
         return False
-    was_mature = is_mature(day, ripe_after, receipt.frontier)
-    return not was_mature and is_mature(day, ripe_after, states.frontier(table))
+    last = contract.calendar.last_of(day)
+    was_mature = is_mature(last, ripe_after, receipt.frontier)
+    return not was_mature and is_mature(last, ripe_after, states.frontier(table))
 
 
 def _read_days(

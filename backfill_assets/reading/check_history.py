@@ -258,7 +258,8 @@ def _final_entries(
         if receipt is None:
             continue
         for day, entry in receipt.days.items():
-            if ripe is not None and not is_mature(day, ripe, receipt.frontier):
+            last = contract.calendar.last_of(day)
+            if ripe is not None and not is_mature(last, ripe, receipt.frontier):
                 continue
             if day in newest and newest[day].content != entry.content:
                 earlier[day] = newest[day]

@@ -85,11 +85,13 @@ def _time_passed(states: States, table: str, day: date, receipt: Receipt) -> Ite
     was_pending = receipt.days[day].built is Built.PENDING
     if was_pending and cut_has_passed(day, states.view.grace, frontier):
         yield "its cut has passed since"
-    ripe = states.contracts[table].matures_after_days
-    if ripe is None or is_mature(day, ripe, receipt.frontier):
+    contract = states.contracts[table]
+    ripe, last = contract.matures_after_days, contract.calendar.last_of(day)
+    if ripe is None or is_mature(last, ripe, receipt.frontier):
         return
-    if is_mature(day, ripe, frontier):
-        yield "its label has become mature since"
+    if is_mature(last, ripe, frontier):
+        what = "label" if contract.calendar.is_of_days else contract.calendar.unit
+        yield f"its {what} has become mature since"
 
 
 def _closing_reasons(states: States, table: str) -> Iterator[str]:

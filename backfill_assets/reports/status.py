@@ -273,7 +273,10 @@ def day_rows(
             will_change=day in changing[table],
         )
 
-    return {name: tuple(status_of(name, day) for day in days) for name in states.contracts}
+    found = {}
+    for name in states.contracts:
+        found[name] = tuple(status_of(name, day) for day in states.keys_in(name, days))
+    return found
 
 
 def _raised_start(states: States) -> Iterator[str]:

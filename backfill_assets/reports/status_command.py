@@ -150,27 +150,37 @@ def _draw_grid(report: StatusReport, every_day: bool) -> None:
     """Draw a line per day, or (not `every_day`) per stretch of days of equal states, and a column
     per table."""
 
-    def what_a_line_shares(day_of_tables: "tuple[DayStatus, ...]") -> object:
+    def what_a_line_shares(of_day: "tuple[date, list[DayStatus | None]]") -> object:
+        day, cells = of_day
         if every_day:
-            return day_of_tables[0].day
-        return [(status.state, status.will_change) for status in day_of_tables]
+            return day
+        return [cell and (cell.state, cell.will_change) for cell in cells]
 
     rows = []
-    days_of_tables = zip(*report.tables.values(), strict=True)  # each day with all its tables
-    for _, group in groupby(days_of_tables, what_a_line_shares):
-        days = list(group)
-        first, last = days[0][0].day, days[-1][0].day
-        span = f"{first}..{last} ({len(days)} days)" if len(days) > 1 else first
-        by_table = zip(*days, strict=True)
+    for _, group in groupby(_days_with_cells(report), what_a_line_shares):
+        days, lines = zip(*group, strict=True)
+        span = f"{days[0]}..{days[-1]} ({len(days)} days)" if len(days) > 1 else days[0]
+        by_table = zip(*lines, strict=True)
         rows.append([span, *map(_cell_text, by_table)])
     draw_table(["day", *report.tables], rows)
     *titles, last_title = ["the state", *(shown.title for shown in cell_columns().values())]
     say(f"A cell is {', '.join(titles)} and {last_title}.")
 
 
-def _cell_text(days: Sequence[DayStatus]) -> str:
+def _days_with_cells(report: StatusReport) -> "Iterator[tuple[date, list[DayStatus | None]]]":
+    """Yield each day of the report, ascending, with its cell of every table; None where it is no
+    partition of the table."""
+    by_table = [{status.day: status for status in column} for column in report.tables.values()]
+    for day in sorted(set[date]().union(*by_table)):
+        yield day, [cells.get(day) for cells in by_table]
+
+
+def _cell_text(cells: "Sequence[DayStatus | None]") -> str:
     """Return the state of the days of one cell, with a star where they will change, and the texts
-    of columns."""
+    of columns; empty of days that are no partitions of its table."""
+    days = [cell for cell in cells if cell is not None]
+    if not days:
+        return ""
     first = days[0]
     texts = [f"{first.state.value}{FOLLOWS}" if first.will_change else first.state.value]
     for name, shown in cell_columns().items():

@@ -19,7 +19,7 @@ from deltalake import DeltaTable
 from backfill_assets.dagster.adapter.context import TablesOf
 from backfill_assets.engines.lake_session import LakeSession
 from backfill_assets.kernel.core.days import DayRange, inclusive_range
-from backfill_assets.kernel.core.receipts import Provenance
+from backfill_assets.kernel.core.plans import Work
 from backfill_assets.kernel.core.states import States
 from backfill_assets.kernel.place.choice import place_at
 from backfill_assets.kernel.place.port import load_lock
@@ -84,11 +84,12 @@ class World:
         would fail with."""
         lake_session, pipeline = self.open()
         known = KnownStates(lake_session.lake, pipeline)
-        return {
-            t.name: run(RebuildRequest(lake_session, known, t, days, Provenance("manual"), force))
-            for t in pipeline.tables
-            if not names or t.name in names
-        }
+        found = {}
+        for table in pipeline.tables:
+            if not names or table.name in names:
+                work = Work(days, (table.name,), force=frozenset({table.name} if force else ()))
+                found[table.name] = run(RebuildRequest.of(work, lake_session, known, ""))
+        return found
 
     def content(self, table: str, *leave_out: str) -> list[Row]:
         """The rows of a table as delta-rs reads them, ordered; instants in UTC without zone."""

@@ -10,6 +10,7 @@ from collections.abc import Collection, Iterator
 from contextlib import contextmanager
 from importlib.metadata import version
 from pathlib import Path
+from typing import Any
 
 import dagster as dg
 
@@ -28,7 +29,7 @@ from backfill_assets.dagster.adapter.io_manager import (
     external_specs,
     ledger_specs,
 )
-from backfill_assets.dagster.adapter.runs import LAKE_TAG, REBUILD
+from backfill_assets.dagster.adapter.runs import LAKE_TAG, REBUILD, rebuild_name
 from backfill_assets.kernel.core.process import project_root
 from backfill_assets.kernel.tables.folder import DAGSTER_FOLDER, close_folder
 
@@ -84,7 +85,7 @@ def _whole_definitions(
     """The definitions of an opened lake: with `rebuilt` only the job `rebuild` of these tables and
     what it needs; else also what the browser shows."""
     with _quiet_warnings():
-        defs, rebuild = _tables_and_rebuild(opened, rebuilt, io_manager_of(opened, hears))
+        defs, rebuilding = _tables_and_rebuild(opened, rebuilt, io_manager_of(opened, hears))
         if rebuilt is not None:
             return defs
         from backfill_assets.dagster.adapter.lake_definitions import browser_definitions
@@ -95,7 +96,7 @@ def _whole_definitions(
             return defs_of_chunk.resolve_job_def(lake_context.naming.name(REBUILD))
 
         shown = ShownLake(lake_context, opened, rebuild_of)
-        return dg.Definitions.merge(defs, browser_definitions(shown, rebuild))
+        return dg.Definitions.merge(defs, browser_definitions(shown, rebuilding))
 
 
 @contextmanager
@@ -110,8 +111,8 @@ def _quiet_warnings() -> Iterator[None]:
 
 def _tables_and_rebuild(
     opened: Opened, rebuilt: Collection[str] | None, store: dg.IOManagerDefinition
-) -> tuple[dg.Definitions, object]:
-    """The assets with the job `rebuild`, and this job (its class has no public name).
+) -> tuple[dg.Definitions, list[Any]]:
+    """The assets with the jobs that rebuild them, and these jobs: `rebuild` first.
 
     Checks are no part of the job: Dagster would plan a row of each for every day. The runs log
     evaluations themselves.
@@ -120,25 +121,11 @@ def _tables_and_rebuild(
     is_guest = opened.appearance.is_guest
     if not is_guest:
         close_folder(project_root() / DAGSTER_FOLDER, lake.settings.access.umask)
-    # No end date: with one in the past the UI draws no plots (Dagster 1.13).
-    partitions = dg.DailyPartitionsDefinition(
-        start_date=lake.settings.start_date.isoformat(), timezone="UTC"
-    )
-    assets = [lake_asset(opened, table, partitions) for table in pipeline.own]
-    keys = [
-        naming.key(table.name) for table in pipeline.own if rebuilt is None or table.name in rebuilt
-    ]
-    rebuild = dg.define_asset_job(
-        naming.name(REBUILD),
-        selection=dg.AssetSelection.assets(*keys).without_checks(),
-        description="Every table over a range of days, in one run: the same load path as any other "
-        "way.",
-        executor_def=dg.in_process_executor,
-        tags={LAKE_TAG: lake.address},
-    )
+    assets = [lake_asset(opened, table) for table in pipeline.own]
+    rebuild, *others = _rebuild_jobs(opened, rebuilt)
     defs = dg.Definitions(
-        assets=[*assets, *ledger_specs(opened), *external_specs(opened, partitions)],
-        jobs=[rebuild],
+        assets=[*assets, *ledger_specs(opened), *external_specs(opened)],
+        jobs=[rebuild, *others],
         resources={
             naming.name(IO_MANAGER): store,
             **({} if is_guest else {"io_manager": RebuildIOManager()}),
@@ -146,7 +133,32 @@ def _tables_and_rebuild(
         executor=None if is_guest else dg.in_process_executor,
         metadata={} if is_guest else loaded_metadata(lake.address),
     )
-    return defs, rebuild
+    return defs, [rebuild, *others]
+
+
+def _rebuild_jobs(opened: Opened, rebuilt: Collection[str] | None) -> list[Any]:
+    """The job `rebuild` of the tables with a partition for every day, and one of each table with
+    others, as Dagster has jobs of equal partitions only; with `rebuilt` the job of these tables."""
+    if rebuilt is not None:
+        return [_rebuild_job(opened, REBUILD, rebuilt)]
+    names = {table.name: rebuild_name(table.contract) for table in opened.pipeline.own}
+    daily = [name for name, job in names.items() if job == REBUILD]
+    others = [_rebuild_job(opened, job, [name]) for name, job in names.items() if job != REBUILD]
+    return [_rebuild_job(opened, REBUILD, daily), *others]
+
+
+def _rebuild_job(opened: Opened, name: str, tables: Collection[str]) -> Any:
+    """The job of that name, over these tables (its class has no public name)."""
+    naming = opened.naming
+    keys = [naming.key(table.name) for table in opened.pipeline.own if table.name in tables]
+    return dg.define_asset_job(
+        naming.name(name),
+        selection=dg.AssetSelection.assets(*keys).without_checks(),
+        description="Every table over a range of days, in one run: the same load path as any other "
+        "way.",
+        executor_def=dg.in_process_executor,
+        tags={LAKE_TAG: opened.lake.address},
+    )
 
 
 def loaded_metadata(lake: str) -> dict[str, str]:

@@ -12,7 +12,7 @@ fails, and nothing was written.
 """
 
 import contextlib
-from collections.abc import Callable, Collection, Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import replace
 from typing import Any
 
@@ -27,7 +27,7 @@ from backfill_assets.dagster.adapter.backfill_requests import (
     work_of,
 )
 from backfill_assets.dagster.adapter.checks import report_stale_checks
-from backfill_assets.dagster.adapter.context import Opened, window_mapping
+from backfill_assets.dagster.adapter.context import Opened
 from backfill_assets.dagster.adapter.io_manager import (
     Handover,
     Hears,
@@ -36,6 +36,7 @@ from backfill_assets.dagster.adapter.io_manager import (
     report_ledgers,
 )
 from backfill_assets.dagster.adapter.metadata import asset_metadata, data_version, earlier_facts
+from backfill_assets.dagster.adapter.partitions import partitions_of, shown_mapping
 from backfill_assets.dagster.adapter.reconcile import reconcile
 from backfill_assets.dagster.adapter.runs import (
     DAYS_TAG,
@@ -102,8 +103,8 @@ def _page_text(contract: Contract) -> str:
     key = f", one row per {', '.join(contract.key)}" if contract.key else ""
     name = contract.name
     return (
-        f"{contract.description}\n\nMade from {inputs}{key}. A partition is a day of "
-        f"`{contract.day_column}` (UTC): "
+        f"{contract.description}\n\nMade from {inputs}{key}. A partition is a "
+        f"{contract.calendar.unit} of `{contract.day_column}` (UTC): "
         "*Partitions* shows why it was written and links to the days it is made from. To correct "
         "days press "
         f"*Materialize* (a range is one run), or use `backfill-assets plan --tables {name} --from "
@@ -114,9 +115,7 @@ def _page_text(contract: Contract) -> str:
     )
 
 
-def lake_asset(
-    opened: Opened, table: Table, partitions: dg.DailyPartitionsDefinition
-) -> dg.AssetsDefinition:
+def lake_asset(opened: Opened, table: Table) -> dg.AssetsDefinition:
     """The Dagster asset of a table. Runs a range of days as one run, one commit."""
     contract, naming, looks = table.contract, opened.naming, opened.appearance
     spec = dg.AssetSpec(
@@ -124,7 +123,7 @@ def lake_asset(
         deps=_asset_deps(opened, contract),
         description=opened.described(_page_text(contract)),
         code_version=opened.pipeline.codes[contract.name].code_digest,
-        partitions_def=partitions,
+        partitions_def=partitions_of(contract.calendar, opened.lake.settings.start_date),
         metadata=asset_metadata(opened.lake, table, naming),
         **looks.of(table.is_landed),
     ).with_io_manager_key(naming.name(IO_MANAGER))
@@ -162,20 +161,10 @@ def _asset_deps(opened: Opened, contract: Contract) -> list[dg.AssetDep]:
     return [
         dg.AssetDep(
             opened.naming.of(contracts[t]),
-            partition_mapping=_shown_mapping(wanted if as_windows else ()),
+            partition_mapping=shown_mapping(wanted, as_windows),
         )
         for t, wanted in windows.items()
     ]
-
-
-def _shown_mapping(inputs: Collection[Input]) -> dg.PartitionMapping:
-    """The mapping of a day to the days that these inputs need of a table; of none, or of deliveries
-    (which can be for any day), the same day."""
-    if not inputs or any(i.kind is InputKind.ARRIVALS for i in inputs):
-        return dg.IdentityPartitionMapping()
-    before = max(i.before for i in inputs)
-    after = max(i.after for i in inputs)
-    return window_mapping(before, after)
 
 
 def _run_days(context: dg.AssetExecutionContext, chosen: str) -> DayRange:

@@ -88,6 +88,11 @@ class TickState:
         """`days` of a table without days of active plans."""
         return days - self.planned.get(name, frozenset())
 
+    def as_request(self, work: Work, sensor: str) -> dg.RunRequest:
+        """The work as a request of the job that rebuilds its tables."""
+        job = runs.rebuild_name(self.states.contracts[work.table])
+        return dagster_request(work, sensor, self.lake, self.naming, job)
+
     def requests(self, ready: DaySets) -> tuple[list[Work], GivenUp]:
         """Requests for `ready` days per table, upstream first, first attempts before repeated ones;
         and per table a text about days given up.
@@ -173,8 +178,10 @@ def days_given_up(
     return state.requests(rebuild_needs(states, busy, state.until).ready)[1]
 
 
-def dagster_request(work: Work, sensor: str, lake: Lake, naming: Naming = PLAIN) -> dg.RunRequest:
-    """The work as Dagster's RunRequest: one partition, or a range."""
+def dagster_request(
+    work: Work, sensor: str, lake: Lake, naming: Naming = PLAIN, job: str = runs.REBUILD
+) -> dg.RunRequest:
+    """The work as Dagster's RunRequest of that job: one partition, or a range."""
     tags = {**_sensor_tags(sensor, lake), **runs.needed_tags(work)}
     if work.attempt:
         tags[runs.ATTEMPT_TAG] = str(work.attempt)
@@ -185,7 +192,7 @@ def dagster_request(work: Work, sensor: str, lake: Lake, naming: Naming = PLAIN)
         tags |= runs.range_tags(work.days)
     return dg.RunRequest(
         run_key=work.key,
-        job_name=naming.name(runs.REBUILD),
+        job_name=naming.name(job),
         asset_selection=[naming.key(name) for name in work.tables],
         partition_key=partition_key,
         run_config={"ops": {naming.step(work.table): {"config": {"asked": dict(work.needed)}}}},

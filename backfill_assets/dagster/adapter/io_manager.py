@@ -23,6 +23,7 @@ from backfill_assets.dagster.adapter.metadata import (
     markdown_table,
     table_metadata,
 )
+from backfill_assets.dagster.adapter.partitions import partitions_of
 from backfill_assets.dagster.adapter.printed_commands import commands_with_lake
 from backfill_assets.dagster.adapter.step_write import StepWrite
 from backfill_assets.kernel.core.contracts import Contract
@@ -179,7 +180,7 @@ def ledger_specs(opened: Opened) -> list[dg.AssetSpec]:
     ]
 
 
-def external_specs(opened: Opened, partitions: dg.DailyPartitionsDefinition) -> list[dg.AssetSpec]:
+def external_specs(opened: Opened) -> list[dg.AssetSpec]:
     """One external asset per table that others write, but for those that an asset of the project
     stands for."""
     naming, looks = opened.naming, opened.appearance.spec
@@ -187,7 +188,7 @@ def external_specs(opened: Opened, partitions: dg.DailyPartitionsDefinition) -> 
         dg.AssetSpec(
             naming.key(contract.name),
             description=opened.described(contract.description),
-            partitions_def=partitions,
+            partitions_def=partitions_of(contract.calendar, opened.lake.settings.start_date),
             metadata=table_metadata(opened.lake, contract, naming),
             **{
                 "kinds": {"deltalake"},

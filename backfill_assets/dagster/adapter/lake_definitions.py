@@ -6,6 +6,7 @@ the list with what rooms add, and the tables that are shown where there is no la
 and `rebuild` (`assemble`), and what a room adds, which its module `in_dagster` says.
 """
 
+from collections.abc import Sequence
 from typing import Any
 
 import dagster as dg
@@ -26,15 +27,16 @@ from backfill_assets.kernel.tables.settings import lake_model
 PYSPARK = "pyspark"  # the name that Dagster's own examples ask for
 
 
-def browser_definitions(shown: ShownLake, rebuild: Any) -> dg.Definitions:
-    """All definitions except the tables and the job `rebuild`: those that every lake has, and then
-    what each room of this installation adds (`Room.dagster`)."""
+def browser_definitions(shown: ShownLake, rebuilding: Sequence[Any]) -> dg.Definitions:
+    """All definitions except the tables and the jobs `rebuilding` them: those that every lake has,
+    and then what each room of this installation adds (`Room.dagster`)."""
     added = [resolve_reference(room.dagster)(shown) for room in installed_rooms() if room.dagster]
-    return dg.Definitions.merge(_own_definitions(shown, rebuild), *added)
+    return dg.Definitions.merge(_own_definitions(shown, rebuilding), *added)
 
 
-def _own_definitions(shown: ShownLake, rebuild: Any) -> dg.Definitions:
-    """The checks, the scan, the sensors and schedules of a lake, around its job `rebuild`."""
+def _own_definitions(shown: ShownLake, rebuilding: Sequence[Any]) -> dg.Definitions:
+    """The checks, the scan, the sensors and schedules of a lake, around the jobs that rebuild its
+    tables: `rebuild` first."""
     lake_context, opened = shown.lake_context, shown.opened
     scanning, tables = scan_job(lake_context), opened.pipeline.own
     return dg.Definitions(
@@ -44,10 +46,10 @@ def _own_definitions(shown: ShownLake, rebuild: Any) -> dg.Definitions:
         ],
         jobs=[scanning, catch_up_job(shown)],
         sensors=[
-            *lake_sensors(lake_context, [rebuild, scanning]),
+            *lake_sensors(lake_context, [*rebuilding, scanning]),
             *alert_sensors(opened.lake.root, lake_context.appearance),
         ],
-        schedules=lake_schedules(lake_context, rebuild) if shown.has_schedules else [],
+        schedules=lake_schedules(lake_context, rebuilding[0]) if shown.has_schedules else [],
         resources={}
         if lake_context.appearance.is_guest
         else {PYSPARK: LakePySparkResource(folder=opened.lake.address)},

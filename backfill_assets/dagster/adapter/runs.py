@@ -37,7 +37,7 @@ from backfill_assets.kernel.place.processes import PlacedProcess, Process
 from backfill_assets.kernel.tables.folder import RECONCILED
 from backfill_assets.kernel.tables.home import Lake
 
-REBUILD = "rebuild"
+REBUILD = "rebuild"  # the job of tables with a partition for every day; see `rebuild_name`
 CATCH_UP = "catch_up"
 SCAN = "scan_landing"
 REASON_TAG, NOTE_TAG, BY_TAG = (
@@ -114,13 +114,22 @@ def busy_days(
         if run.tags.get(LAKE_TAG, lake) != lake:
             continue
         chosen = run.asset_selection
-        if not chosen and run.job_name == naming.name(REBUILD):
-            chosen = {naming.of(table) for table in tables}
+        if not chosen:
+            chosen = {
+                naming.of(table)
+                for table in tables
+                if run.job_name in (naming.name(REBUILD), naming.name(rebuild_name(table)))
+            }
         days = {*(days_of_run(run) or ())}
         for table in tables:
             if naming.of(table) in (chosen or ()):
-                busy[table.name] |= days
+                busy[table.name].update(table.keys_in(days))
     return dict(busy)
+
+
+def rebuild_name(contract: Contract) -> str:
+    """The plain name of the job that rebuilds a table."""
+    return REBUILD if contract.calendar.is_daily else f"{REBUILD}_{contract.name}"
 
 
 def days_of_run(run: dg.DagsterRun) -> DayRange | None:
@@ -393,14 +402,17 @@ def end_unbegun_runs(
     no marker names a process of theirs. A line per run. Only runs whose first step would show them
     at once: of these tables alone or of the scan, in a project of the lake's own, where none waits
     for the lake's pool."""
-    ours, done = {naming.of(contract) for contract in contracts}, list[str]()
+    ours, done, jobs = set[dg.AssetKey](), list[str](), {REBUILD, SCAN}
+    for contract in contracts:
+        ours.add(naming.of(contract))
+        jobs.add(rebuild_name(contract))
     shown = {*_marked_runs(markers_of(instance, lake, naming))}
     if (pool := step_pool(lake.settings)) is not None:
         shown |= runs_before_pool(instance, pool)
     for run in instance.get_runs(dg.RunsFilter(statuses=[dg.DagsterRunStatus.STARTED])):
         chosen = run.asset_selection or frozenset[dg.AssetKey]()
         is_of_tables = bool(chosen) and chosen <= ours
-        is_ours = is_of_tables or run.job_name in (naming.name(REBUILD), naming.name(SCAN))
+        is_ours = is_of_tables or run.job_name in map(naming.name, jobs)
         is_of_lake = run.tags.get(LAKE_TAG, lake.address) == lake.address
         if is_ours and is_of_lake and run.run_id not in shown and _is_unbegun(instance, run):
             instance.report_run_failed(run, NEVER_BEGAN)

@@ -17,7 +17,6 @@ from backfill_assets.dagster.adapter import runs
 from backfill_assets.dagster.adapter.backfill_requests import (
     GivenUp,
     TickState,
-    dagster_request,
     read_tick_state,
     whole_request,
 )
@@ -151,7 +150,7 @@ def _request_stale(tick: Tick, state: TickState) -> dict[str, str]:
     _note_untouched_days(tick, state, [*built])
     tick.notes += planned_day_lines(state.planned, [*built])
     wanted = requests_with_downstream(state.states, requests, needed, state.taken_days)
-    asked = [dagster_request(request, LATE_DATA, state.lake, state.naming) for request in wanted]
+    asked = [state.as_request(request, LATE_DATA) for request in wanted]
     tick.request(state, LATE_DATA, asked)
     _, given_up_loads = state.requests(landed)
     return {**given_up_loads, **given_up}
@@ -210,7 +209,7 @@ def decide_landing(
         return tick
     # A load that failed before may not get as far as its scan.
     has_first_attempt = any(not request.attempt for request in requests)
-    loads = [dagster_request(request, LANDING, state.lake, state.naming) for request in requests]
+    loads = [state.as_request(request, LANDING) for request in requests]
     tick.request(state, LANDING, loads if has_first_attempt else [*scans, *loads])
     return tick
 

@@ -6,13 +6,15 @@ Not here: how a table is computed (`pipeline`), written (`kernel.write.replace`)
 """
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import InitVar, dataclass, field
+from dataclasses import InitVar, dataclass, field, replace
 from datetime import date
 from enum import StrEnum
 from functools import cached_property
 
 from backfill_assets.kernel.core import ledgers
+from backfill_assets.kernel.core.calendars import DAILY, Calendar
 from backfill_assets.kernel.core.column_types import ColumnType, read_type
+from backfill_assets.kernel.core.days import ONE_DAY
 from backfill_assets.kernel.core.errors import BackfillError
 from backfill_assets.kernel.core.keys import DayKeys, Keys, days_with_keys
 
@@ -70,7 +72,8 @@ Basis = InputKind  # its name in 0.2
 @dataclass(frozen=True)
 class Input:
     """The days `d - before` through `d + after` (both included) of `table`, for making day `d`; a
-    window that ends before `d` has a negative `after`.
+    window that ends before `d` has a negative `after`. Of other calendars: the partitions of
+    `table` that cover a day of the partition `d`, and so many before and after these.
 
     Days through `d` are required, later ones as soon as they lie before the frontier; a missing
     required day makes day `d` incomplete. Receipts keep how many rows of a day the most frequent
@@ -98,6 +101,9 @@ class Input:
     mapped: str = field(default="", repr=False)
     # Of days that were made from others than the window's.
     keys: DayKeys = field(default=(), repr=False)
+    # The partitions of `table`, and of the table that is made from it; set from their contracts.
+    calendar: Calendar = field(default=DAILY, repr=False)
+    made_in: Calendar = field(default=DAILY, repr=False)
     basis: InitVar[InputKind | None] = None  # the name of `kind` in 0.2
 
     def __post_init__(self, basis: InputKind | None) -> None:
@@ -112,6 +118,29 @@ class Input:
     def keys_by_day(self) -> Mapping[date, Keys]:
         """The days that were made from others than the window's, each with its keys."""
         return dict(days_with_keys(self.keys))
+
+    def window_days(self, day: date, start: date) -> list[date]:
+        """The days of the window of `day`, ascending, none before `start`."""
+        first = max(start, self.first_day or start)
+        if self.is_daily:
+            first = max(first, day - ONE_DAY * self.before)
+            last = day + ONE_DAY * self.after
+            # By numbers: a third of the time that sums of dates take; there is one such list a day.
+            return [*map(date.fromordinal, range(first.toordinal(), last.toordinal() + 1))]
+        span = self.made_in.span(day)
+        found = self.calendar.keys_around(span, self.before, self.after)
+        return [key for key in found if key >= first]
+
+    def days_reading(self, day: date) -> list[date]:
+        """The days whose windows hold a day of `table`, ascending."""
+        if self.is_daily:
+            return [day + ONE_DAY * n for n in range(-self.after, self.before + 1)]
+        return self.made_in.keys_reaching(self.calendar, day, self.before, self.after)
+
+    @property
+    def is_daily(self) -> bool:
+        """Whether both tables have a partition for every day."""
+        return self.calendar.is_daily and self.made_in.is_daily
 
     @property
     def reads_days(self) -> bool:
@@ -144,7 +173,7 @@ class Rule:
 
 @dataclass(frozen=True)
 class Contract:
-    """A daily table."""
+    """A table whose days are replaced one by one: its partitions, each named by its first day."""
 
     name: str
     description: str
@@ -172,10 +201,16 @@ class Contract:
     # receipt can name
     unpinned: tuple[str, ...] = ()
     is_being_made: bool = False  # keys of earlier receipts do not count then
+    calendar: Calendar = DAILY  # its partitions; of more than a day each, they ripen with their end
     asked: InitVar[tuple[str, ...]] = ()  # the name of `consumer_queries` in 0.2
 
     def __post_init__(self, asked: tuple[str, ...]) -> None:
         object.__setattr__(self, "consumer_queries", self.consumer_queries or asked)
+        if not self.calendar.is_daily:
+            inputs = tuple(replace(i, made_in=self.calendar) for i in self.inputs)
+            object.__setattr__(self, "inputs", inputs)
+        if not self.calendar.is_of_days and self.matures_after_days is None:
+            object.__setattr__(self, "matures_after_days", 0)
         names = [c.name for c in self.columns]
         named = {self.day_column, *self.key}
         if not named <= set(names) or len(set(names)) != len(names):
@@ -224,6 +259,14 @@ class Contract:
             f"contract {self.name}: {defect}; name columns that tell rows of a day apart, "
             "never NULL"
         )
+
+    def keys_in(self, days: Iterable[date]) -> list[date]:
+        """The partitions that cover one of these days, ascending, by their keys."""
+        found = self.calendar.keys_in(days)
+        first = self.first_day
+        if first is None or self.calendar.is_daily:
+            return found
+        return [key for key in found if key >= first]
 
     @property
     def row_rules(self) -> tuple[Rule, ...]:

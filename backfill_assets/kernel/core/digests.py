@@ -24,7 +24,6 @@ from backfill_assets.kernel.core.contracts import (
     landed_by_versions,
 )
 from backfill_assets.kernel.core.days import (
-    ONE_DAY,
     cut_has_passed,
     end_of_day,
     is_day_over,
@@ -113,10 +112,7 @@ def _input_days_from(start: date, wanted: Input, day: date) -> list[date]:
     keys = wanted.keys_by_day.get(day)
     if keys is not None:
         return keys.loaded_for(day)
-    first = max(start, wanted.first_day or start, day - ONE_DAY * wanted.before)
-    last = day + ONE_DAY * wanted.after
-    # By numbers: a third of the time that sums of dates take, and there is one such list a day.
-    return [*map(date.fromordinal, range(first.toordinal(), last.toordinal() + 1))]
+    return wanted.window_days(day, start)
 
 
 def awaited_days(wanted: Input, day: date, view: LakeView) -> list[date]:
@@ -385,7 +381,8 @@ class Digests:
         if parameters.waits_for_cut:
             parts.append(["cut passed", cut_has_passed(day, parameters.grace, frontier)])
         if parameters.matures_after_days is not None:
-            parts.append(["mature", is_mature(day, parameters.matures_after_days, frontier)])
+            last = parameters.calendar.last_of(day)
+            parts.append(["mature", is_mature(last, parameters.matures_after_days, frontier)])
         return digest_of(parts)
 
     def _input_parts(

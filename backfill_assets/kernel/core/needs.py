@@ -59,7 +59,8 @@ def needed_days(states: States, until: date | None = None) -> dict[str, frozense
         elif contract.is_landed:
             found[name] = frozenset(_unloaded_days(states, name, days))
         else:
-            found[name] = frozenset(_stale_and_missing_days(states, contract, days, found))
+            own = states.keys_in(name, days)
+            found[name] = frozenset(_stale_and_missing_days(states, contract, own, found))
     return {name: found[name] for name in states.contracts}
 
 
@@ -120,9 +121,9 @@ def _needed_of_missing(
     begun = min(latest, default=date.max)
     wanted = _required_days(states, contract.name, set(missing), below)
     for source in states.frontiers.sources_of(contract.name):
-        wanted.update(states.view.source(source).arrivals)
+        wanted.update(states.keys_in(contract.name, states.view.source(source).arrivals))
     for name in external_tables_upstream(states.contracts, contract.name):
-        wanted.update(states.view.table(name).latest)
+        wanted.update(states.keys_in(contract.name, states.view.table(name).latest))
     for day in missing:
         is_gap = begun <= day and is_day_over(day, frontier)
         if is_gap or day in wanted:

@@ -7,16 +7,19 @@ Dagster's runs (`dagster.adapter.backfill_requests`), one table of it (`kernel.w
 the plan itself (`plans.model`), restoring files (`plans.restore`).
 """
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import suppress
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import date
+from itertools import groupby
 
+from backfill_assets.kernel.core.contracts import Contract
 from backfill_assets.kernel.core.days import (
     DayRange,
     contiguous_ranges,
     inclusive_range,
     parse_span,
+    some_days,
 )
 from backfill_assets.kernel.core.digests import digest_of
 from backfill_assets.kernel.core.errors import BackfillError
@@ -110,6 +113,18 @@ class Work:
     def mode(self) -> WriteMode:
         """How days change, as asked. Raises as `WriteMode.of_tags`."""
         return WriteMode.of_tags(self.tags)
+
+    def parts(self, contracts: Iterable[Contract]) -> "Iterator[Work]":
+        """Yield the work as runs of tables with equal partitions, in order: of tables with others
+        than every day, for the partitions that cover one of the days; none where there is none.
+        `contracts`: of all its tables."""
+        known = {c.name: c for c in contracts}
+        for calendar, group in groupby(self.tables, lambda name: known[name].calendar):
+            tables = tuple(group)
+            if calendar.is_daily:
+                yield replace(self, tables=tables)
+            elif keys := known[tables[0]].keys_in(self.days):
+                yield replace(self, tables=tables, days=some_days(keys))
 
     @property
     def receipt_tags(self) -> dict[str, str]:

@@ -20,6 +20,7 @@ from datetime import date, timedelta
 from functools import lru_cache
 from typing import Any
 
+from backfill_assets.kernel.core.calendars import DAILY, Calendar, Unit, parse_calendar
 from backfill_assets.kernel.core.contracts import Column, Contract, Input, InputKind, has_input_kind
 from backfill_assets.kernel.core.keys import parse_keys
 from backfill_assets.kernel.core.payload import MACHINERY
@@ -186,6 +187,11 @@ class Parameters:
     unpinned: tuple[str, ...] = ()  # what its step read from a lake, and no receipt can name
 
     @property
+    def calendar(self) -> Calendar:
+        """The partitions of the table."""
+        return self.inputs[0].made_in if self.inputs else DAILY
+
+    @property
     def is_landed(self) -> bool:
         """Whether the digest covers landed files, on which no parameter has an influence."""
         return has_input_kind(self.inputs, InputKind.FILES)
@@ -247,6 +253,7 @@ def _input_values(wanted: Input) -> list[object]:
         str(wanted.first_day or ""),
         wanted.mapped,
         [k.to_values(d) for k, d in wanted.keys],
+        [] if wanted.is_daily else [str(wanted.calendar), str(wanted.made_in)],
     ]
     while more and not more[-1]:  # so that an input without any has the same text as ever
         more.pop()
@@ -262,7 +269,9 @@ def _parse_input(  # noqa: PLR0913 - each is a value of the list
     first_day: str = "",
     mapped: str = "",
     keys: Sequence[Sequence[Any]] = (),
+    calendars: Sequence[str] = (Unit.DAY, Unit.DAY),
 ) -> Input:
+    calendar, made_in = map(parse_calendar, calendars)
     return Input(
         str(table),
         int(before),
@@ -272,6 +281,8 @@ def _parse_input(  # noqa: PLR0913 - each is a value of the list
         first_day=date.fromisoformat(first_day) if first_day else None,
         mapped=str(mapped),
         keys=parse_keys(keys),
+        calendar=calendar,
+        made_in=made_in,
     )
 
 

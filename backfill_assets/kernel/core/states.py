@@ -9,7 +9,7 @@ from datetime import date, datetime
 from enum import StrEnum
 
 from backfill_assets.kernel.core.contracts import Column, Contract, Input, InputKind
-from backfill_assets.kernel.core.days import ONE_DAY, cut_has_passed
+from backfill_assets.kernel.core.days import cut_has_passed
 from backfill_assets.kernel.core.digests import Digests, awaited_days, input_days_of, is_required
 from backfill_assets.kernel.core.frontier import Frontiers
 from backfill_assets.kernel.core.readings import days_with_columns_again, lacking_columns
@@ -148,7 +148,7 @@ class States:
         the keys that receipts name."""
         found = set[date]()
         for day in days:
-            found.update(day + ONE_DAY * n for n in range(-wanted.after, wanted.before + 1))
+            found.update(wanted.days_reading(day))
             found |= self.digests.reading_by_keys(table, wanted.table, day)
         return found
 
@@ -213,6 +213,11 @@ class States:
         return bool(
             source.doubted_arrivals() or days_with_columns_again(source, self.contracts[landed])
         )
+
+    def keys_in(self, table: str, days: Iterable[date]) -> list[date]:
+        """The days of a table that stand for these days: each of them, or the partitions that cover
+        one."""
+        return self.contracts[table].keys_in(days)
 
     def before_start(self) -> list[date]:
         """The days before the lake's first day that its tables hold rows of: `start_date` was

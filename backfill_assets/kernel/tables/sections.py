@@ -12,6 +12,7 @@ from typing import Annotated, Any, Literal, Self, TypeVar
 
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field, field_validator, model_validator
 
+from backfill_assets.kernel.core.calendars import Calendar, Unit, parse_calendar
 from backfill_assets.kernel.core.engines import OWN_SERVERS, PROJECT_SESSION
 from backfill_assets.kernel.core.errors import SettingsError
 from backfill_assets.kernel.core.payload import (
@@ -260,7 +261,7 @@ class FeatureSettings(Section):
 
 class TableSettings(Section):
     """A daily Delta table that others write, as an input of the lake's tables; or one that the lake
-    adopted."""
+    adopted; or the partitions of an own table."""
 
     # Its folder, relative to lake.toml, its address in a bucket, or its name in a catalog.
     external: str = ""
@@ -268,6 +269,29 @@ class TableSettings(Section):
     description: str = ""
     others_may_write: bool = Field(default=False, strict=True)  # an adopted one
     place: str = ""  # of an adopted one in a bucket: its address, as `adopt` says
+    # Of an own table: what each of its partitions covers, as `parse_calendar` reads it.
+    every: str = ""
+    without: tuple[Text, ...] = ()  # weekdays, and dates, that are no partitions of it
+
+    @property
+    def is_of_others(self) -> bool:
+        """Whether others write the table, so that it is no table of the lake's."""
+        return bool(self.external) or not (self.others_may_write or self.place or self.calendar)
+
+    @property
+    def calendar(self) -> Calendar | None:
+        """The partitions of an own table; None where nothing is said of them."""
+        if not (self.every or self.without):
+            return None
+        return parse_calendar(self.every or Unit.DAY, self.without)
+
+    @model_validator(mode="after")
+    def _refuse_calendar(self) -> Self:
+        """Raise ValueError for a calendar that cannot be, and for one of a table of others."""
+        is_of_others = self.external or self.day or self.others_may_write or self.place
+        if self.calendar is not None and is_of_others:
+            raise ValueError("every and without are for own tables; one that others write is daily")
+        return self
 
 
 class RetentionSettings(Section):

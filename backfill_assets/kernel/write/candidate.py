@@ -16,7 +16,7 @@ from functools import cache
 from typing import Any, Protocol, Self
 
 from backfill_assets.kernel.core.contracts import Contract
-from backfill_assets.kernel.core.days import DayRange
+from backfill_assets.kernel.core.days import DayRange, some_days
 from backfill_assets.kernel.core.engines import ENGINE
 from backfill_assets.kernel.core.errors import Altered, BackfillError
 from backfill_assets.kernel.core.plans import Work
@@ -89,6 +89,17 @@ class ReturnedRows:
     engine: str  # what computed them, as receipts name it
 
 
+def _no_partition_error(contract: Contract, days: DayRange) -> BackfillError:
+    """The error of a request whose days are left out of a table."""
+    return BackfillError(
+        f"the table {contract.name}",
+        f"it has no partition on {days}: it has every {contract.calendar}"
+        + (f" from {contract.first_day} on" if contract.first_day else ""),
+        "Nothing was written",
+        "Name days that it has, or leave the table out",
+    )
+
+
 @dataclass(frozen=True)
 class RebuildRequest:
     """Days of a table to rebuild."""
@@ -110,15 +121,20 @@ class RebuildRequest:
         cls, work: Work, lake_session: Session, known: KnownStates, run_id: str, **more: Any
     ) -> Self:
         """The request for the first table of some work, in a run; `more`: fields that the work does
-        not name. Raises BackfillError for an unknown write mode, and SettingsError for another word
-        about bad days."""
+        not name. Its days are the partitions that cover one of the work's. Raises BackfillError
+        where there is none, and for an unknown write mode, SettingsError for another word about
+        bad days."""
         bounds = lake_session.lake.settings.gates.bounds(work.table)
+        table = known.pipeline.table(work.table)
+        days = table.contract.keys_in(work.days)
+        if not days:
+            raise _no_partition_error(table.contract, work.days)
         provenance = Provenance(work.reason, run_id, work.note, tags=work.receipt_tags)
         return cls(
             lake_session,
             known,
-            known.pipeline.table(work.table),
-            work.days,
+            table,
+            some_days(days),
             provenance,
             work.table in work.force,
             mode=work.mode.with_default(bounds.on_bad_days),

@@ -50,14 +50,16 @@ def plan_rows(request: RebuildRequest, states: States, todo: Sequence[date]) -> 
     spans = _spans_to_compute(states.view, contract, todo)
     frontier = states.frontier(table.name)
     request.lake_session.expect(input_rows(states.view, contract, todo))
-    frames = []
+    frames, left_out = [], set[date]()
     for span in spans:
-        chosen = wanted.intersection(span)
+        keys = contract.calendar.keys_in(span)
+        chosen = wanted.intersection(keys)
         chunk = Chunk(span, frontier, None if len(chosen) == len(span) else chosen)
         frame = _transformed_frame(request.lake_session, states, table, chunk)
         frames.append(_within_span(frame, contract, span, spans))
+        left_out.update(span if contract.calendar.is_of_days else keys)
     rows = reduce(lambda one, other: one.unionByName(other), frames)
-    left_out = {day for span in spans for day in span} - wanted
+    left_out -= wanted
     left_out |= {day for day in wanted if _stays_empty(states, table, day)}
     return _without_days(rows, contract, left_out)
 
@@ -73,12 +75,13 @@ def _spans_to_compute(view: LakeView, contract: Contract, todo: Sequence[date]) 
     """Ranges to compute apart: one where the table and its inputs have few rows on its days, by
     their receipts. Days whose input is deliveries form one, however far apart they are: most of
     them would read the same deliveries."""
-    (whole,) = covering_ranges(todo, 1)
+    covered = {day for key in todo for day in contract.calendar.span(key)}
+    (whole,) = covering_ranges(covered, 1)
     if all(wanted.kind is InputKind.ARRIVALS for wanted in contract.inputs):
         return [whole]
     names = {contract.name, *(wanted.table for wanted in contract.inputs)}
     rows = sum(_rows_on(view.table(name), whole) for name in names)
-    return [whole] if rows < ROWS_OF_A_PLAN else covering_ranges(todo, MOST_SPANS)
+    return [whole] if rows < ROWS_OF_A_PLAN else covering_ranges(covered, MOST_SPANS)
 
 
 def _rows_on(view: TableView, days: Iterable[date]) -> int:
@@ -143,7 +146,8 @@ def _input_frame(lake_session: Session, states: States, wanted: Input, chunk: Ch
     if wanted.kind is InputKind.ARRIVALS:
         days = _arrival_days(view, wanted, chunk)
     else:
-        needed = contiguous_ranges(days_read(view, wanted, (chunk.days.start, chunk.days.last)))
+        edges = (chunk.days.start, chunk.days.last)
+        needed = contiguous_ranges(days_read(view, wanted, edges))
         days = DayRange(needed[0].start, needed[-1].end)
     read = lake_session.read(wanted.table, version_read(view, wanted), upstream.day_column, days)
     frame = _with_columns(read, upstream)

@@ -90,7 +90,7 @@ def profile_staged(request: RebuildRequest, staged: Staged) -> Mapping[date | No
         return auditor.profiles(contract, staged, parts)
 
 
-def refuse_unbuildable(states: States, contract: Contract, days: DayRange) -> None:
+def refuse_unbuildable(states: States, contract: Contract, days: Collection[date]) -> None:
     """Raise where a day is held or closed, `as_of` was lowered, a ledger of the inputs was changed
     by another program, or a day does not exist in an input table (`_missing_input_days`); names
     what to do first."""
@@ -148,7 +148,7 @@ def _lacking_inputs_error(
 
 
 def _missing_input_days(
-    states: States, contract: Contract, wanted: Input, days: DayRange
+    states: States, contract: Contract, wanted: Input, days: Collection[date]
 ) -> list[date]:
     """The input days that must exist and do not: for a table of ours each day itself, for rows that
     a step returned all days that it loaded. A step makes the days of its own table after one

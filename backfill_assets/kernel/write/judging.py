@@ -71,7 +71,9 @@ class QualityContext:
         answer with its rows. A day may be empty while its cut lies after the frontier, and
         while its labels are not mature."""
         matures = self.contract.matures_after_days
-        is_immature = matures is not None and not is_mature(day, matures, self.frontier)
+        is_immature = matures is not None and not is_mature(
+            self.contract.calendar.last_of(day), matures, self.frontier
+        )
         may_be_empty = built is Built.PENDING or is_immature
         usual = usual_null_shares(_days_before(self.null_shares, day))
         labels_are_final = not is_immature

@@ -14,6 +14,7 @@ from pathlib import Path
 from types import ModuleType
 from typing import TYPE_CHECKING, Any
 
+from backfill_assets.kernel.core.calendars import DAILY, Calendar
 from backfill_assets.kernel.core.contracts import Contract, Input, InputKind, keys_read
 from backfill_assets.kernel.core.days import DayRange
 from backfill_assets.kernel.core.digests import digest_of
@@ -45,6 +46,7 @@ class Chunk:
 Frames = Mapping[str, "DataFrame"]
 Source = ModuleType | str | Path | SourceFile
 Transform = Callable[[Frames, Chunk], "DataFrame"]
+NO_DAYS = frozenset[Any]()
 Facts = Callable[[str], str]
 Revisions = Callable[[str, str], str]
 
@@ -257,19 +259,30 @@ def _as_file(source: Source) -> SourceFile:
 
 
 def _with_keys(tables: tuple[Table, ...]) -> tuple[Table, ...]:
-    """The tables with the keys that others group or join them by. Raises SettingsError for a key of
-    no column."""
+    """The tables with the keys that others group or join them by, and inputs with the calendars of
+    their tables. Raises SettingsError for a key of no column."""
     contracts, keyed = [t.contract for t in tables], list[Table]()
+    calendars = {c.name: c.calendar for c in contracts if not c.calendar.is_daily}
     try:
         for table in tables:
             keys = keys_read(contracts, table.contract)
             contract = replace(table.contract, read_by=keys) if keys else table.contract
+            if calendars:
+                contract = replace(contract, inputs=_with_calendars(contract.inputs, calendars))
             keyed.append(replace(table, contract=contract))
     except ValueError as error:
         raise SettingsError(
             "the pipeline", str(error), "Nothing was done", "Correct `by` of that input"
         ) from None
     return tuple(keyed)
+
+
+def _with_calendars(
+    inputs: Iterable[Input], calendars: Mapping[str, Calendar]
+) -> tuple[Input, ...]:
+    """The inputs with the partitions of their tables; `calendars`: by the table, of all that have
+    others than every day."""
+    return tuple(replace(i, calendar=calendars.get(i.table, DAILY)) for i in inputs)
 
 
 def _code_sources(table: Table) -> tuple[Source, ...]:
@@ -324,7 +337,11 @@ def _contract_digest(table: Table, read: Collection[str] | None, inputs: list[An
         is_read = read is None or column.name in read
         if is_read and not column.is_later:
             columns.append([column.name, column.type, column.nullable])
-    return digest_of([columns, table.contract.day_column, table.contract.key, inputs])
+    contract = table.contract
+    parts: list[object] = [columns, contract.day_column, contract.key, inputs]
+    # Days that are left out are no code: they decide which days there are, not their rows.
+    calendar = replace(contract.calendar, left_out_weekdays=NO_DAYS, left_out_dates=NO_DAYS)
+    return digest_of(parts if calendar.is_daily else [*parts, str(calendar)])
 
 
 def _source_path(source: Source) -> Path:

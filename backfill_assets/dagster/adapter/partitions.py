@@ -1,0 +1,61 @@
+"""The partitions of tables as Dagster has them, and how those of one table follow from another's.
+
+Here: a calendar as a definition, its keys named by their first day. Not here: calendars
+(`kernel.core.calendars`), and definitions that a project's assets bring (`assets.loaded`).
+"""
+
+from collections.abc import Collection
+from datetime import UTC, date, datetime
+
+import dagster as dg
+
+from backfill_assets.dagster.adapter.context import window_mapping
+from backfill_assets.kernel.core.calendars import Calendar, Unit
+from backfill_assets.kernel.core.contracts import Input, InputKind
+
+KEY_FORM = "%Y-%m-%d"
+FIRST_DAYS = {
+    Unit.DAY: "0 0 * * *",
+    Unit.MONTH: "0 0 1 * *",
+    Unit.QUARTER: "0 0 1 1,4,7,10 *",
+    Unit.YEAR: "0 0 1 1 *",
+}
+
+
+def partitions_of(calendar: Calendar, start: date) -> dg.TimeWindowPartitionsDefinition:
+    """The definition of a table's partitions (UTC) that begin on `start` or after it, without an
+    end: with one in the past the UI draws no plots (Dagster 1.13). Of more than a day each, the
+    partition of today is there, too: it is made as far as it has come."""
+    if calendar.is_daily:
+        return dg.DailyPartitionsDefinition(start_date=start.isoformat(), timezone="UTC")
+    if calendar.unit is Unit.WEEK:
+        schedule = _weekday_schedule(calendar.first_weekday)
+    else:
+        schedule = FIRST_DAYS[calendar.unit]
+    left_out: list[str | datetime] = [*map(_weekday_schedule, sorted(calendar.left_out_weekdays))]
+    for day in sorted(calendar.left_out_dates):
+        left_out.append(datetime(day.year, day.month, day.day, tzinfo=UTC))
+    return dg.TimeWindowPartitionsDefinition(
+        start=start.isoformat(),
+        fmt=KEY_FORM,
+        cron_schedule=schedule,
+        timezone="UTC",
+        end_offset=0 if calendar.is_of_days else 1,
+        exclusions=left_out or None,
+    )
+
+
+def _weekday_schedule(number: int) -> str:
+    """The midnights at which a weekday begins, 0 of Monday; cron counts from Sunday."""
+    return f"0 0 * * {(number + 1) % 7}"
+
+
+def shown_mapping(inputs: Collection[Input], as_windows: bool) -> dg.PartitionMapping:
+    """The mapping of a partition to those that these inputs need of a table (`as_windows`), or to
+    the same day; of deliveries, which can be for any day, the same day. Between other calendars it
+    is to the partitions that cover one of its days: Dagster moves no window there."""
+    if any(i.calendar != i.made_in for i in inputs):
+        return window_mapping(0, 0)
+    if not as_windows or any(i.kind is InputKind.ARRIVALS for i in inputs):
+        return dg.IdentityPartitionMapping()
+    return window_mapping(max(i.before for i in inputs), max(i.after for i in inputs))

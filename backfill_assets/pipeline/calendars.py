@@ -1,0 +1,54 @@
+"""Weeks, months, quarters, years, days without some: `every` and `without` of `[tables.NAME]` in
+`lake.toml`, given to the contracts of own tables.
+
+Not here: calendars themselves (`kernel.core.calendars`), and those that a project's assets bring
+(`assets.contracts`).
+"""
+
+from collections.abc import Sequence
+from dataclasses import replace
+
+from backfill_assets.kernel.core.contracts import InputKind
+from backfill_assets.kernel.core.errors import SettingsError, refuse_unknown_names
+from backfill_assets.kernel.tables.settings import LakeSettings
+from backfill_assets.kernel.write.model import Table
+
+
+def with_calendars(tables: Sequence[Table], settings: LakeSettings) -> list[Table]:
+    """The tables with the partitions that `lake.toml` declares for them, from the first one that
+    begins on the lake's first day, or after it. Raises UnknownName for a
+    table that is not among them, SettingsError for one that has days by what it is made from."""
+    declared = {name: section.calendar for name, section in settings.tables.items()}
+    named = [name for name, calendar in declared.items() if calendar is not None]
+    refuse_unknown_names("table", named, [table.name for table in tables], "Nothing was done")
+    found = list[Table]()
+    for table in tables:
+        calendar = declared.get(table.name) or table.contract.calendar
+        if calendar.is_daily:
+            found.append(table)
+            continue
+        _refuse_daily_only(table)
+        first = calendar.first_from(settings.start_date)
+        contract = replace(table.contract, calendar=calendar, first_day=first)
+        found.append(replace(table, contract=contract))
+    return found
+
+
+def _refuse_daily_only(table: Table) -> None:
+    """Raise SettingsError for a table whose days are decided by more than days of other tables:
+    deliveries, cuts, a horizon."""
+    reason = ""
+    if table.contract.is_given:
+        reason = "the package computes none of its rows"
+    elif not table.brings_code:
+        reason = "it is a table of this package"
+    for wanted in table.contract.inputs:
+        if wanted.kind is not InputKind.CONTENT:
+            reason = f"it reads {wanted.table} by deliveries, which have days"
+    if reason:
+        raise SettingsError(
+            f"[tables.{table.name}] every in lake.toml",
+            f"its partitions are days: {reason}",
+            "Nothing was done",
+            "Make a table of your own from it, and name that",
+        )

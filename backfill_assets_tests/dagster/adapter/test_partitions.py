@@ -1,0 +1,59 @@
+"""Dagster's definitions of a table's partitions, and their mappings, against the calendar.
+
+Tested here: `dagster.adapter.partitions`. Not tested here: runs over such partitions
+(`end_to_end.test_periods`).
+"""
+
+from datetime import UTC, date, datetime
+
+import dagster as dg
+import pytest
+
+from backfill_assets.dagster.adapter.partitions import partitions_of, shown_mapping
+from backfill_assets.kernel.core.calendars import DAILY, Calendar, Unit, parse_calendar
+from backfill_assets.kernel.core.contracts import Input
+from backfill_assets.kernel.core.days import inclusive_range
+
+START, NOW = date(2024, 2, 14), datetime(2025, 1, 15, 12, tzinfo=UTC)
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "day",
+        "week",
+        "week from sunday",
+        "month",
+        "quarter",
+        "year",
+        "day without saturday, sunday, 2024-03-29, 2024-12-25",
+    ],
+)
+def test_dagster_has_the_keys_of_the_calendar(text: str) -> None:
+    calendar = parse_calendar(text)
+    found = partitions_of(calendar, START).get_partition_keys(current_time=NOW)
+    last = NOW.date() if not calendar.is_of_days else date(2025, 1, 14)
+    keys = [k for k in calendar.keys_in(inclusive_range(START, last)) if k >= START]
+    assert found == [*map(str, keys)]
+
+
+def test_a_lake_of_days_has_the_definition_that_it_always_had() -> None:
+    daily = dg.DailyPartitionsDefinition(start_date="2024-02-14", timezone="UTC")
+    assert partitions_of(DAILY, START) == daily
+
+
+def test_a_month_is_shown_with_all_its_days_and_a_day_with_its_month() -> None:
+    month = Calendar(Unit.MONTH)
+    months, days = partitions_of(month, START), partitions_of(DAILY, START)
+    of_days = shown_mapping([Input("staging", 3, made_in=month)], as_windows=False)
+    of_month = shown_mapping([Input("monthly", calendar=month)], as_windows=True)
+    assert isinstance(of_days, dg.TimeWindowPartitionMapping)
+    found = of_days.get_upstream_mapped_partitions_result_for_partitions(
+        months.empty_subset().with_partition_keys(["2024-03-01"]), months, days, current_time=NOW
+    ).partitions_subset.get_partition_keys()
+    assert [*found] == [*map(str, inclusive_range(date(2024, 3, 1), date(2024, 3, 31)))]
+    found = of_month.get_upstream_mapped_partitions_result_for_partitions(
+        days.empty_subset().with_partition_keys(["2024-03-31"]), days, months, current_time=NOW
+    ).partitions_subset.get_partition_keys()
+    assert [*found] == ["2024-03-01"]
+    assert isinstance(shown_mapping([Input("staging", 3)], False), dg.IdentityPartitionMapping)

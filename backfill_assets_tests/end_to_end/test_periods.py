@@ -1,0 +1,130 @@
+"""A table of months over daily staging, a table of days over months, and one without weekends, on
+the small engine: late rows make exactly their month stale, and a rerun writes the same rows.
+
+Tested here: the load path, status, and the command line. Not tested here: which days a period has
+(`kernel.core.test_calendars`), and Dagster's partitions (`dagster.adapter.test_partitions`).
+"""
+
+from datetime import date, datetime
+from pathlib import Path
+
+import pytest
+
+from backfill_assets.kernel.core.days import inclusive_range
+from backfill_assets.kernel.core.errors import BackfillError, ContractBroken
+from backfill_assets.kernel.core.states import State
+from backfill_assets.pipeline.chosen import tables_at
+from backfill_assets_tests.end_to_end.worlds import SHARED, World, land, make_world
+from backfill_assets_tests.engine_choice import SparkSession
+from backfill_assets_tests.oracle import Rules, delivery
+
+RULES = Rules(date(2024, 1, 30), datetime.fromisoformat("2024-03-06"), date(2024, 3, 5))
+DAYS = inclusive_range(RULES.start, RULES.last_day)
+FEBRUARY, MARCH = date(2024, 2, 1), date(2024, 3, 1)
+MONTHLY = """/*
+description = "Rows by month."
+day = "month"
+key = ["entity"]
+columns = { entity = "STRING", month = "DATE", n = "BIGINT" }
+inputs = { staging = {} }
+*/
+SELECT entity, CAST(date_trunc('MONTH', event_date) AS DATE) AS month, count(*) AS n
+FROM staging WHERE known_until IS NULL AND entity IS NOT NULL
+AND event_date BETWEEN :first_day AND :last_day GROUP BY 1, 2
+"""
+SHARES = """/*
+description = "The rows of a day, and of the month before it."
+day = "day"
+key = ["entity"]
+columns = { entity = "STRING", day = "DATE", before = "BIGINT NULL" }
+inputs = { staging = {}, monthly = { before = 1 } }
+*/
+SELECT s.entity, s.event_date AS day, max(m.n) AS before FROM staging s
+LEFT JOIN monthly m ON m.entity = s.entity
+AND m.month = CAST(add_months(date_trunc('MONTH', s.event_date), -1) AS DATE)
+WHERE s.known_until IS NULL AND s.entity IS NOT NULL GROUP BY 1, 2
+"""
+WEEKDAYS = """/*
+description = "Rows by trading day."
+day = "day"
+key = ["entity"]
+columns = { entity = "STRING", day = "DATE", n = "BIGINT" }
+inputs = { staging = {} }
+*/
+SELECT entity, event_date AS day, count(*) AS n FROM staging
+WHERE known_until IS NULL AND entity IS NOT NULL GROUP BY 1, 2
+"""
+SECTIONS = (
+    f'[pipeline]\nsql = "*.sql"\n[tables.monthly]\nevery = "month"\n[tables.weekdays]\n'
+    f'without = ["saturday", "sunday", "2024-03-05"]\n{SHARED}'
+)
+ROWS = [
+    delivery(1, "2024-01-31 10:00", key="a"),
+    delivery(2, "2024-02-01 10:00", key="b"),
+    delivery(3, "2024-02-29 10:00", key="c"),
+    delivery(4, "2024-03-02 10:00", key="d"),  # a Saturday
+    delivery(5, "2024-03-04 10:00", key="e"),
+]
+TABLES = ("raw", "staging", "monthly", "shares", "weekdays")
+
+
+@pytest.fixture
+def world(tmp_path: Path, spark: SparkSession) -> World:
+    """The lake, loaded and built."""
+    made = make_world(tmp_path / "lake", RULES, more=SECTIONS)
+    land(made, "rows.jsonl", ROWS)
+    for name, text in {"monthly": MONTHLY, "shares": SHARES, "weekdays": WEEKDAYS}.items():
+        (made.root / f"{name}.sql").write_text(text)
+    world = World(made.root, tables_at(made.root))
+    world.backfill(DAYS, *TABLES)
+    return world
+
+
+def rows(world: World, table: str, value: str) -> list[tuple[str, object]]:
+    day = "month" if table == "monthly" else "day"
+    found = [(str(row[day]), row[value]) for row in world.content(table)]
+    return sorted(found, key=lambda of_day: of_day[0])
+
+
+def test_late_rows_make_exactly_their_month_stale(world: World) -> None:
+    assert rows(world, "monthly", "n") == [("2024-02-01", 2), ("2024-03-01", 2)]
+    before = world.fingerprints()["monthly"]
+    land(world, "late.jsonl", [delivery(9, "2024-03-05 10:00", "2024-02-10 10:00", key="late")])
+    world.backfill(DAYS, "raw", "staging")
+    assert world.days_in(State.STALE, "monthly") == {FEBRUARY}
+    made = world.backfill(inclusive_range(date(2024, 2, 20), date(2024, 2, 21)), "monthly")
+    assert {*made["monthly"].entries} == {FEBRUARY}  # the partition that covers the days
+    assert rows(world, "monthly", "n") == [("2024-02-01", 3), ("2024-03-01", 2)]
+    assert world.fingerprints()["monthly"][MARCH] == before[MARCH]
+    # and the days that read February are stale now: its own, and those of March
+    assert world.days_in(State.STALE, "shares") == {*inclusive_range(FEBRUARY, RULES.last_day)}
+    world.backfill(DAYS, *TABLES)
+    assert world.days_in(State.STALE, "shares") == set()
+    versions = {name: world.look().view.table(name).version for name in TABLES}
+    world.backfill(DAYS, *TABLES)  # nothing new: nothing is written
+    assert {name: world.look().view.table(name).version for name in TABLES} == versions
+    assert rows(world, "shares", "before")[-1] == ("2024-03-04", 3)
+
+
+def test_days_that_are_left_out_are_no_partitions(world: World) -> None:
+    assert rows(world, "weekdays", "n") == [
+        ("2024-01-31", 1),
+        ("2024-02-01", 1),
+        ("2024-02-29", 1),
+        ("2024-03-04", 1),
+    ]
+    made = world.look().view.table("weekdays").latest
+    assert made.keys().isdisjoint({date(2024, 3, 2), date(2024, 3, 3), date(2024, 3, 5)})
+    with pytest.raises(
+        BackfillError, match="the table weekdays: it has no partition on 2024-03-02"
+    ):
+        world.backfill(inclusive_range(date(2024, 3, 2), date(2024, 3, 3)), "weekdays")
+
+
+def test_a_row_whose_day_is_no_key_is_refused(world: World) -> None:
+    path = world.root / "monthly.sql"
+    path.write_text(MONTHLY.replace("date_trunc('MONTH', event_date)", "event_date"))
+    before = world.content("monthly")
+    with pytest.raises(ContractBroken, match="2024-02-29"):
+        world.backfill(DAYS, "monthly")
+    assert world.content("monthly") == before
