@@ -24,11 +24,11 @@ SIGNATURES = {
     "Contract": "(name, description, columns, day_column, key, inputs, waits_for_cut=False, "
     "matures_after_days=None, "
     "partition_by=None, rules=(), read_by=(), consumer_queries=(), made_by='', first_day=None, "
-    "external='', beside=(), unpinned=(), is_being_made=False, asked=())",
+    "external='', beside=(), unpinned=(), is_being_made=False, calendar=Calendar(day), asked=())",
     "Rule": "(name, expression, description, per=(), only_warns=False)",
     "DayRange": "(start, end)",
     "Input": "(table, before=0, after=0, kind=<InputKind.CONTENT: 'content'>, columns=None, by=(), "
-    "isolate_nulls=False, salt=1, finer=(), first_day=None, mapped='', keys=(), basis=None)",
+    "isolate_nulls=False, salt=1, finer=(), first_day=None, mapped='', keys=(), calendar=Calendar(day), made_in=Calendar(day), basis=None)",
     "Table": "(contract, transform=None, settings=<factory>, sources=(), drops_incomplete=False, "
     "facts=None, "
     "revisions=None, account=None, compiled=<factory>, code_inputs=(), code_version='', "

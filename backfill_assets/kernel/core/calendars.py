@@ -35,7 +35,7 @@ class Unit(StrEnum):
         return {Unit.MONTH: 1, Unit.QUARTER: 3, Unit.YEAR: MONTHS_OF_A_YEAR}.get(self, 0)
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class Calendar:
     """The partitions of a table: every day, week, month, quarter or year (UTC). Raises ValueError
     for days left out of what is no day, and where all weekdays are."""
@@ -154,6 +154,9 @@ class Calendar:
             return date.fromordinal(number * DAYS_OF_A_WEEK + 1 + self.first_weekday)
         year, month = divmod(number * self.unit.months, MONTHS_OF_A_YEAR)
         return date(year, month + 1, 1)
+
+    def __repr__(self) -> str:
+        return f"Calendar({self})"
 
     def __str__(self) -> str:
         """The text that `parse_calendar` reads."""
