@@ -288,11 +288,26 @@ def _refuse_unsafe(pipeline: Pipeline, request: PlanRequest, chunks: Sequence[Pl
             "Say --write-mode merge with it, or leave it away",
         )
     contracts = [pipeline.table(name).contract for name in request.tables]
+    _refuse_periods(contracts)
     for text in request.policy.expect:
         parse_expectation(text, contracts)
     if request.policy.mode.keeps_standing_rows:
         for contract in contracts:
             refuse_merge(contract, contracts)
+
+
+def _refuse_periods(contracts: Iterable[Contract]) -> None:
+    """Raise BackfillError for a table that has not a partition for every day: a chunk of days would
+    cut its partitions."""
+    for contract in contracts:
+        if not contract.calendar.is_daily:
+            raise BackfillError(
+                f"the table {contract.name}",
+                f"it has every {contract.calendar}, and a plan cuts days into chunks",
+                "Nothing was planned",
+                "Name the daily tables with --tables; then `backfill-assets catch-up`, or "
+                f"`backfill --tables {contract.name}`, makes what follows",
+            )
 
 
 def _refuse_chunks(request: PlanRequest, chunks: Sequence[PlanChunk]) -> None:

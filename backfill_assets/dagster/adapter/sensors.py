@@ -252,7 +252,8 @@ def rolling_requests(lake_context: LakeContext, today: date) -> dg.SkipReason | 
             f"{days} has days of an active plan, which are left alone: `backfill-assets plan list`"
         )
     ranges = unheld_ranges(pipeline.states(read_view(lake, pipeline.contracts)), days)
-    built = [lake_context.naming.key(t.name) for t in pipeline.own if not t.is_landed]
+    daily = [t for t in pipeline.own if t.contract.calendar.is_daily]
+    built = [lake_context.naming.key(t.name) for t in daily if not t.is_landed]
     if not ranges:
         return dg.SkipReason(
             f"a rollback put all of {days} back, and holds them: `backfill-assets release` lets "
@@ -283,9 +284,11 @@ def missed_days(lake_context: LakeContext, today: date) -> list[DayRange]:
     yesterday = today - ONE_DAY
     planned = set().union(*days_of_active_plans(lake).values())
     due = [d for d in days if states.view.is_due(d) and d not in planned]
+    # The others are not in the job `rebuild`: `late_data` requests their partitions.
+    daily = [t.name for t in pipeline.own if t.contract.calendar.is_daily]
     missing = set[date]()
     for day in due:
-        if any(states.of(table.name, day) is State.MISSING for table in pipeline.own):
+        if any(states.of(name, day) is State.MISSING for name in daily):
             missing.add(day)
     missed = unheld_ranges(states, (d for d in due if d < yesterday and d in missing))
     return missed + unheld_ranges(states, (d for d in due if d == yesterday))

@@ -260,6 +260,11 @@ class Contract:
             "never NULL"
         )
 
+    def has_partition(self, day: date) -> bool:
+        """Whether a partition is named by the day: nothing makes rows of another one."""
+        is_begun = self.first_day is None or day >= self.first_day
+        return is_begun and self.calendar.is_key(day)
+
     def keys_in(self, days: Iterable[date]) -> list[date]:
         """The partitions that cover one of these days, ascending, by their keys."""
         found = self.calendar.keys_in(days)

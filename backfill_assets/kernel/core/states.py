@@ -95,7 +95,7 @@ class States:
             return State.HELD
         if self.is_pending(contract, day):
             return State.PENDING
-        if contract.first_day is not None and day < contract.first_day:
+        if not contract.has_partition(day):
             # Nothing makes it: it stays as it was made.
             return State.PENDING if receipt is None else State.FRESH
         if receipt is None:

@@ -288,3 +288,10 @@ def test_a_day_reads_the_month_that_covers_it_or_the_one_before() -> None:
     assert earlier.window_days(date(2024, 3, 31), start) == [date(2024, 2, 1)]
     assert earlier.window_days(date(2024, 2, 1), start) == []  # January began before the lake
     assert earlier.days_reading(date(2024, 2, 1)) == [*inclusive_range(*MARCH)]
+
+
+def test_a_day_that_is_no_partition_waits_for_nothing() -> None:
+    story = _story(CALENDARS[4], 0, 0)
+    inside, before = date(2024, 1, 15), date(2023, 12, 1)
+    assert story.state("periods", date(2024, 1, 1)) is State.FRESH
+    assert {story.state("periods", day) for day in (inside, before)} == {State.PENDING}
