@@ -66,7 +66,14 @@ BUDGETS = {
     "release": 190,
     "sweep": 40,
     "plan": 1750,
+    "plan goes on": 1750,
     "plan is undone": 2400,
+    "publish": 1300,
+    "maintain": 800,
+    "snapshot": 400,
+    "asset": 360,
+    "export": 750,
+    "forget": 3000,
 }
 SECONDS_UNTIL_THINNED = 10 * 86_400.0
 SECONDS_LATER = 100 * 86_400.0  # longer than replaced files are kept

@@ -64,8 +64,8 @@ class Thread:
 
     @property
     def what(self) -> str:
-        """The kind of command, of a name such as `late file 7 on one`."""
-        return self.name.partition(" on ")[0].rstrip(" 0123456789")
+        """The kind of command, of a name such as `plan goes on 7 on one`; "" of other names."""
+        return self.name.rpartition(" on ")[0].rstrip(" 0123456789")
 
 
 @dataclass

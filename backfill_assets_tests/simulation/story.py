@@ -202,10 +202,11 @@ def _played(world: World, actors: Sequence[Actor]) -> tuple[str, str]:
 
 def _end_of(thread: Thread) -> str:
     """What a process did, and whether it ended well, with which error, or not at all."""
+    what = thread.what or thread.name
     if not thread.is_over or thread.was_killed:
-        return f"{thread.what}: dead"
+        return f"{what}: dead"
     failure = thread.failure
-    return f"{thread.what}: {'well' if failure is None else type(failure).__name__}"
+    return f"{what}: {'well' if failure is None else type(failure).__name__}"
 
 
 def _where(error: BaseException) -> str:
