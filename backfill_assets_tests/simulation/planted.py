@@ -19,7 +19,7 @@ from backfill_assets.buckets import bucket, leases
 from backfill_assets.erasure import erasing
 from backfill_assets.kernel.core.clock import utc_now
 from backfill_assets.kernel.core.view import exists_at
-from backfill_assets.kernel.log import listed_logs, log_state, run_markers, state_files
+from backfill_assets.kernel.log import listed_logs, log_state, run_markers
 from backfill_assets.kernel.tables import committer, staging, store, versions
 from backfill_assets.kernel.write import candidate, derived, known, replace
 from backfill_assets.plans import rollback
@@ -112,16 +112,17 @@ def state_skips_a_commit(_: Scheduler) -> Patches:
 
 
 def state_lacks_a_day(_: Scheduler) -> Patches:
-    """A kept state of the ledger `files` lacks its newest day."""
-    real = state_files.state_content
+    """What is read of a kept state of the ledger `files` lacks its newest day."""
+    real = log_state.newest_state
 
-    def content(table: Any, day_column: str, state: Any) -> Any:
-        if not table.uri().endswith("/files"):
-            return real(table, day_column, state)
+    def read(table: Any, *given: Any) -> Any:
+        state = real(table, *given)
+        if state is None or not table.uri().endswith("/files"):
+            return state
         latest = {d: r for d, r in state.latest.items() if d < max(state.latest)}
-        return real(table, day_column, dataclasses.replace(state, latest=latest))
+        return dataclasses.replace(state, latest=latest)
 
-    return [(state_files, "state_content", content)]
+    return [(log_state, "newest_state", read)]
 
 
 def snapshots_pin_nothing(_: Scheduler) -> Patches:

@@ -183,7 +183,8 @@ class World:
             days = [d for d in EVERY_DAY if not states.is_settled(RAW, d)]
             if days:
                 digests = {d: states.digests.of(RAW, d) for d in days}
-                rows = [row for d in days for row in self._raw_rows(d)]
+                landed = states.view.source(RAW).landed  # as the ledger says
+                rows = [row for d in days if d in landed for row in self._raw_rows(d)]
                 self._write(
                     lake,
                     pipeline.table(RAW).contract,
