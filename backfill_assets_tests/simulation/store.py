@@ -203,7 +203,7 @@ def _names_below(root: str, folder: str) -> Iterator[str]:
     above = f"{folder}/" if folder else ""
     try:
         entries = [*os.scandir(root + above)]
-    except FileNotFoundError:
+    except (FileNotFoundError, NotADirectoryError):  # there is nothing below an object's key
         return
     for entry in entries:
         if entry.is_dir(follow_symlinks=False):
