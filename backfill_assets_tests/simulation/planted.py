@@ -19,7 +19,7 @@ from backfill_assets.buckets import bucket, leases
 from backfill_assets.erasure import erasing
 from backfill_assets.kernel.core.clock import utc_now
 from backfill_assets.kernel.core.view import exists_at
-from backfill_assets.kernel.log import listed_logs, log_state, run_markers
+from backfill_assets.kernel.log import listed_logs, log_state, run_markers, state_files
 from backfill_assets.kernel.tables import committer, staging, store, versions
 from backfill_assets.kernel.write import candidate, derived, known, replace
 from backfill_assets.plans import rollback
@@ -119,7 +119,7 @@ def state_skips_a_commit(_: Scheduler) -> Patches:
 
 def state_lacks_a_day(_: Scheduler) -> Patches:
     """What is read of a kept state of the ledger `files` lacks its newest day."""
-    real = log_state.newest_state
+    real = state_files.newest_state
 
     def read(table: Any, *given: Any) -> Any:
         state = real(table, *given)
