@@ -112,6 +112,13 @@ VARIANTS = (
         "days made by 6f78c832, too",
     ),
     stories(
+        "cluster-deaths",
+        "test_cluster_deaths.py",
+        "BACKFILL_ASSETS_CLUSTER_DEATHS",
+        "all",
+        "parts of a cluster killed amid their work",
+    ),
+    stories(
         "wrong-select",
         "test_plan_wrong_select.py",
         "BACKFILL_ASSETS_WRONG_DAYS",

@@ -32,6 +32,7 @@ from backfill_assets.kernel.write.replace import Write, replace_days
 from backfill_assets_tests.assets.test_given_rows import CONTRACT, DAY, SCHEMA
 from backfill_assets_tests.engine_choice import OF_LAKES, java_of_theirs, why_no_sail
 from backfill_assets_tests.files import bare_lake
+from backfill_assets_tests.processes import free_port
 
 WATCHED = (
     "spark.sql.session.timeZone",
@@ -107,12 +108,10 @@ def their_session(kind: str) -> Iterator[Any]:
 
 
 @contextmanager
-def spark_server(**more: str) -> Iterator[int]:
+def spark_server(port: int = 0, /, **more: str) -> Iterator[int]:
     """The port of pyspark's own Connect server with Delta, as a platform team would start it: a
-    program by itself. `more`: further configuration."""
-    with socket.socket() as free:
-        free.bind(("127.0.0.1", 0))
-        port = free.getsockname()[1]
+    program by itself, on a free port unless one is given. `more`: further configuration."""
+    port = port or free_port()
     bound = {
         "spark.connect.grpc.binding.port": port,
         "spark.connect.grpc.binding.address": "127.0.0.1",
