@@ -1,14 +1,14 @@
 """A lake in a bucket on a standalone cluster whose parts are killed in mid-work: the tables of a
 lake in a folder.
 
-Lives here: executor, worker and Connect server, each killed (SIGKILL) while a proxy holds a request
-of the work that it does. Does not live here: killed processes of the product
+Lives here: executor, worker, Connect server and driver, each killed (SIGKILL) while a proxy holds a
+request of the work that it does. Does not live here: killed processes of the product
 (`test_bucket_stops`, `test_killed`), and clusters in a folder (`test_machines`).
 """
 
 import os
 import signal
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -20,13 +20,15 @@ import pytest
 from backfill_assets.engines.cache import present_jars, s3a_jars
 from backfill_assets.engines.confs import s3a_confs
 from backfill_assets.engines.jvm import find_java, launch_options
+from backfill_assets.engines.server import stop_server
 from backfill_assets.engines.session import drop_session
+from backfill_assets.engines.supervisor import ServerFolder
 from backfill_assets.kernel.core.addresses import local_root
 from backfill_assets.kernel.core.errors import BackfillError
 from backfill_assets.kernel.place.choice import place_at
 from backfill_assets.kernel.tables.settings import FILE_NAME
 from backfill_assets_tests.end_to_end.test_bucket_elsewhere import DAYS, IN_PYTHON, QUICK, unseen
-from backfill_assets_tests.end_to_end.test_bucket_lake import EARLY
+from backfill_assets_tests.end_to_end.test_bucket_lake import EARLY, LATE
 from backfill_assets_tests.end_to_end.test_invariance import RULES, assert_same
 from backfill_assets_tests.end_to_end.test_machines import Cluster, cluster, of_cluster
 from backfill_assets_tests.end_to_end.worlds import World, encoded, land_bytes, make_world
@@ -49,6 +51,7 @@ pytestmark = [
 ]
 __all__ = ("unseen",)  # a fixture
 EXECUTOR = "CoarseGrainedExecutorBackend"
+QUICK_THERE = {name: value for name, value in QUICK.items() if name != "spark.master"}
 SMALL = {"spark.executor.memory": "512m", "spark.executor.cores": "1"}
 # A request of an executor alone: method, path, client.
 TAKES_IN = r"^PUT /\w+/lake/\.stock/"
@@ -137,11 +140,12 @@ class Pair:
         place_at(self.one.root).write(f"landing/{name}", content)
         self.folder.backfill(DAYS)
 
-    def compute_by(self, engine: str) -> None:
-        """Let the engine compute the one in the bucket, and count every file."""
+    def compute_by(self, engine: str, confs: Mapping[str, str]) -> None:
+        """Let the engine, configured so, compute the one in the bucket, and count every file."""
         drop_session(self.one.root)
+        lines = "".join(f'\n"{name}" = "{value}"' for name, value in confs.items())
         text = (self.folder.root / FILE_NAME).read_text()
-        text = text.replace("[spark]", f"[spark]\n{IN_PYTHON.format(engine)}")
+        text = text.replace("[spark]", f"[spark]\n{IN_PYTHON.format(engine)}{lines}")
         place_at(self.one.root).write(FILE_NAME, f"{text}\n[audit]\nengine_from_mib = 0\n".encode())
 
     def make(self, *tables: str) -> Callable[[], object]:
@@ -161,7 +165,7 @@ def test_a_lake_in_a_bucket_is_a_folders_whatever_is_killed_of_its_cluster_and_i
 ) -> None:
     pair.land("early.csv", encoded("csv", EARLY))
     with site.server() as port:
-        pair.compute_by(f"sc://127.0.0.1:{port}")
+        pair.compute_by(f"sc://127.0.0.1:{port}", {})
         site.amid(TAKES_IN, site.kill_executor, pair.make("raw"))
         site.amid(WRITES.format("staging"), site.kill_worker, pair.make("staging"))
         site.amid(COUNTS.format("features"), site.kill_executor, pair.make("features"))
@@ -174,9 +178,35 @@ def test_a_lake_in_a_bucket_is_a_folders_whatever_is_killed_of_its_cluster_and_i
         drop_session(pair.one.root)
 
 
+@pytest.mark.usefixtures("spark", "unseen")
+def test_a_lake_in_a_bucket_is_a_folders_though_its_driver_on_a_cluster_was_killed(
+    site: Site, pair: Pair
+) -> None:
+    pair.land("late.csv", encoded("csv", LATE))
+    pair.compute_by(site.cluster.master, {**QUICK_THERE, **SMALL})
+    try:
+        pair.make("raw")()
+        staging = pair.make("staging")
+        with pytest.raises(BackfillError):
+            site.amid(WRITES.format("staging"), lambda: kill_driver(pair.one), staging)
+        pair.one.backfill(DAYS)
+        assert_same(pair.one, pair.folder)
+        assert pair.one.states() == pair.folder.states()
+    finally:
+        drop_session(pair.one.root)
+        stop_server(pair.one.root, force=True)
+
+
 def kill_server(port: int) -> None:
     """Kill the Connect server that listens on a port."""
     word = f"spark.connect.grpc.binding.port={port}"
     for process in psutil.process_iter(["cmdline"]):
         if word in (process.info["cmdline"] or ()):
             process.kill()
+
+
+def kill_driver(world: World) -> None:
+    """Kill the server of the lake's own."""
+    record = ServerFolder.of(world.root).record()
+    assert record is not None
+    os.kill(record.process.pid, signal.SIGKILL)
