@@ -41,7 +41,9 @@ FEATURES = (
     # A source is refused where it selects one, an input lacks such columns.
     Feature("variantType", IGNORED, IGNORED, REFUSED),
     Feature("variantType-preview", IGNORED, IGNORED, REFUSED),
-    Feature("timestampNtz", READ, READ, REFUSED),
+    Feature("variantShredding", IGNORED, IGNORED, REFUSED),  # how files hold such columns
+    Feature("variantShredding-preview", IGNORED, IGNORED, REFUSED),
+    Feature("timestampNtz", READ, IGNORED, REFUSED),  # an input lacks such columns
     Feature("v2Checkpoint", READ, READ, REFUSED),
     Feature("vacuumProtocolCheck", IGNORED, IGNORED, REFUSED),
     Feature("typeWidening", READ, READ, REFUSED),
@@ -52,6 +54,9 @@ FEATURES = (
     Feature("domainMetadata", IGNORED, IGNORED, REFUSED),
     Feature("clustering", IGNORED, IGNORED, REFUSED),
     Feature("inCommitTimestamp", READ, IGNORED, REFUSED),
+    # A catalog has the newest commits, and the log does not.
+    Feature("catalogManaged", REFUSED, REFUSED, REFUSED),
+    Feature("catalogOwned-preview", REFUSED, REFUSED, REFUSED),
 )
 
 
