@@ -59,17 +59,15 @@ class FileForm(Protocol):
         """Write the rows of a file to another one."""
 
 
-def plain_form_of(opened: "DeltaTable", name: str) -> FileForm:
+def plain_form_of(opened: "DeltaTable", contract: Contract) -> FileForm:
     """How the files of an opened table of others become plain ones. Raises BackfillError where
     that cannot be read."""
-    from deltalake.exceptions import DeltaError
-
-    asked = offered_function("plain_form")
+    name, asked = contract.name, offered_function("plain_form")
     if asked is None:
         raise external_table_error(name, "no room of this installation reads its features", PLAIN)
     try:
-        form: FileForm = asked(opened)
-    except (DeltaError, OSError) as error:
+        form: FileForm = asked(place_of_others(contract.external), opened)
+    except (ValueError, OSError) as error:
         culprit = f"a deletion vector of it cannot be read ({' '.join(str(error).split())[:200]})"
         raise external_table_error(name, culprit, "Have its owner restore it") from error
     return form
@@ -84,7 +82,7 @@ class PlainCopies:
         """`path`: the lake's folder of the table, whose lock the caller holds; `prefix`: what names
         of others' files begin with there."""
         self.lake, self.contract, self.path, self.prefix = lake, contract, path, prefix
-        self.form = plain_form_of(opened, contract.name)
+        self.form = plain_form_of(opened, contract)
         self.day_in_files = self.form.stored_name(contract.day_column)
 
     def plain_reference(self, there: Reference) -> Reference:

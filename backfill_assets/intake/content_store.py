@@ -85,6 +85,8 @@ class StoredFile:
     partition: Mapping[str, tuple[str, str | None]] = field(default_factory=dict)
     # Of a table: the version that brought the content, and its time.
     commit: tuple[int, datetime] | None = None
+    # Of a table: what its columns are called now, by names that they had before.
+    renamed: Mapping[str, str] = field(default_factory=dict)
     # Of a table: rows of its commit before its own; None: an earlier release took it in.
     rows_before: int | None = None
     is_undecoded: bool = False  # of Parquet: nobody looked into its pages before an engine does

@@ -38,6 +38,7 @@ from backfill_assets.intake.table_changes import (
     commit_of_record,
     is_content_lost,
     lost_content_error,
+    noted_names,
     take_in_content,
 )
 from backfill_assets.intake.tasks import Intake
@@ -415,6 +416,7 @@ def recorded_contents(lake_session: Session, records: Sequence[FileRecord]) -> l
         _ingest_again(lake_session, lost)
     files, origins_of = list[StoredFile](), erased_origins(lake)
     by_path, is_table = uses_path(source.select), bool(source.table)
+    renamed = noted_names(lake.stock)
     for record, known in zip(records, found, strict=True):
         file = known or _stored_content(lake_session, record)
         if file is None:
@@ -423,7 +425,8 @@ def recorded_contents(lake_session: Session, records: Sequence[FileRecord]) -> l
         path, day = (record.path, record.path_day) if by_path else ("", None)
         origin = origins_of.of(record.sha256, record.names, path)
         commit = commit_of_record(record) if is_table else None
-        files.append(replace(file, path=path, path_day=day, origin=origin, commit=commit))
+        file = replace(file, path=path, path_day=day, origin=origin, commit=commit)
+        files.append(replace(file, renamed=renamed))
     if lake.stock.is_store and not lake_session.computes_here:
         # This machine kept them for itself while it computed.
         lake.stock.sync_new([file.name for file in files])

@@ -1,24 +1,32 @@
-"""The rows of a data file that a deletion vector of Delta takes away, as their numbers in the file.
+"""The rows of data files that deletion vectors of Delta take away, as their numbers in the files.
 
 Not here: which rows a commit took away, and where these go (`intake.table_rows`,
 `foreign.plain_copies`). delta-rs gives all vectors of a version at once or none of them
-(`DeltaTable.deletion_vectors`): the vectors of one commit would cost those of the whole table, and
-one that vacuum took would hide all others. So the published form is read here: a portable 64-bit
-Roaring bitmap behind a number of Delta's, in the log itself (base85 in ZeroMQ's alphabet) or in a
-file of the table, with a checksum.
+(`DeltaTable.deletion_vectors`): the vectors of one commit would cost those of the whole table, one
+that vacuum took would hide all others, and it gives none of a table with a feature that it does not
+scan, such as type widening. So the published form is read here: a portable 64-bit Roaring bitmap
+behind a number of Delta's, in the log itself (base85 in ZeroMQ's alphabet) or in a file of the
+table, with a checksum. Which files of a version have one, its newest checkpoint and the commits
+after it tell; who asks has the log judged before (`intake.log_bounds`).
 """
 
 import base64
+import json
+import re
 import string
 import struct
 import uuid
 import zlib
-from collections.abc import Mapping
+from collections import defaultdict
+from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, NamedTuple
 from urllib.parse import unquote
 
+from backfill_assets.intake.log_bounds import SIDECARS
+from backfill_assets.intake.log_reading import commit_actions
 from backfill_assets.kernel.log.file_names import file_fault, name_fault, printable_name
+from backfill_assets.kernel.log.log import LOG
 from backfill_assets.kernel.place.port import Place
 
 if TYPE_CHECKING:
@@ -41,6 +49,11 @@ PLAIN_COOKIE, RUNS_COOKIE = 12346, 12347
 FEW_CONTAINERS = 4  # fewer of a bitmap with runs have no offsets
 MOST_LISTED = 4096  # rows of a container that lists them; one with more has a bit for each
 CONTAINER_ROWS = 1 << 16
+# Of a checkpoint: its version, its part and how many there are, or the name of a v2 one.
+CHECKPOINT = re.compile(
+    r"([0-9]{20})\.checkpoint(?:\.([0-9]{10})\.([0-9]{10})|\.(.{36}))?\.(?:parquet|json)"
+)
+VECTOR_COLUMNS = ("add.path", "add.deletionVector", "sidecar.path")  # of one in Parquet
 
 
 class UnreadableVector(ValueError):
@@ -102,20 +115,81 @@ def deleted_rows(table: Place, vector: DeletionVector | None) -> "pa.Int64Array"
     return found
 
 
-def deleted_by_file(opened: "DeltaTable") -> dict[str, "pa.Int64Array"]:
-    """The rows that deletion vectors take away at a version of a table, by the names of their files
-    in it. Raises DeltaError where one cannot be read."""
-    import pyarrow as pa
-    import pyarrow.compute as pc
-
+def deleted_by_file(table: Place, opened: "DeltaTable") -> dict[str, "pa.Int64Array"]:
+    """The numbers of the rows that deletion vectors take away at the version of a table that is
+    `opened`, by the names of their files in it. Raises UnreadableVector, FileNotFoundError where
+    vacuum took one, and LandingError for a commit that cannot be read."""
     if FEATURE not in (opened.protocol().reader_features or ()):
         return {}
-    root, found = unquote(opened.table_uri), dict[str, pa.Int64Array]()
-    for batch in map(pa.record_batch, opened.deletion_vectors()):
-        for address, is_kept in zip(*batch.columns, strict=True):
-            rows = pc.indices_nonzero(pc.invert(is_kept.values)).cast(pa.int64())
-            found[unquote(address.as_py()).removeprefix(root)] = rows
+    held = held_vectors(table, opened.version())
+    return {name: deleted_rows(table, vector) for name, vector in held.items()}
+
+
+def held_vectors(table: Place, version: int) -> dict[str, DeletionVector]:
+    """The deletion vectors of the files of a version, by the files' names in the table. Raises as
+    `deleted_by_file` does."""
+    first, names = _newest_checkpoint(table.names(LOG), version)
+    held = dict[str, Mapping[str, Any]]()
+    for name in names:
+        held |= _added_in_checkpoint(table, name)
+    for at in range(first + 1, version + 1):
+        actions, _ = commit_actions(table, at)
+        for gone in (action["remove"] for action in actions if action.get("remove")):
+            held.pop(unquote(gone["path"]), None)
+        for added in (action["add"] for action in actions if action.get("add")):
+            held[unquote(added["path"])] = added
+    vectors = {name: vector_of(added) for name, added in held.items()}
+    return {name: vector for name, vector in vectors.items() if vector is not None}
+
+
+def _newest_checkpoint(names: Collection[str], version: int) -> tuple[int, list[str]]:
+    """The version of the newest whole checkpoint up to a version, and its files: one, or all its
+    parts; -1 and none without one."""
+    by_version = defaultdict[int, dict[str, tuple[int, int]]](dict)
+    for name in names:
+        found = CHECKPOINT.fullmatch(name)
+        if found and int(found[1]) <= version:
+            by_version[int(found[1])][name] = (int(found[2] or 1), int(found[3] or 1))
+    for at in sorted(by_version, reverse=True):
+        parts_by_name = by_version[at]
+        for name, (_, count) in sorted(parts_by_name.items()):
+            if count == 1:
+                return at, [name]
+            whole = [n for n, (_, of_all) in sorted(parts_by_name.items()) if of_all == count]
+            if len(whole) == count:
+                return at, whole
+    return -1, []
+
+
+def _added_in_checkpoint(table: Place, name: str) -> dict[str, Mapping[str, Any]]:
+    """The files with a deletion vector that a file of a checkpoint names, and those of its
+    sidecars, as actions that add them."""
+    found = dict[str, Mapping[str, Any]]()
+    for action in _checkpoint_actions(table, name):
+        if sidecar := (action.get("sidecar") or {}).get("path"):
+            found |= _added_in_checkpoint(table, f"{SIDECARS}/{sidecar}")
+        added = action.get("add") or {}
+        if added.get("deletionVector"):
+            found[unquote(added["path"])] = added
     return found
+
+
+def _checkpoint_actions(table: Place, name: str) -> Iterator[Mapping[str, Any]]:
+    """The actions of a file of a checkpoint, of the Parquet ones as far as vectors need them."""
+    import pyarrow.compute as pc
+    import pyarrow.parquet as pq
+
+    with table.open(f"{LOG}/{name}") as opened:
+        if name.endswith(".json"):
+            yield from (json.loads(line) for line in opened if line.strip())
+            return
+        file = pq.ParquetFile(opened)
+        known = {*file.schema_arrow.names}
+        columns = [column for column in VECTOR_COLUMNS if column.partition(".")[0] in known]
+        for batch in file.iter_batches(columns=columns):
+            for column in batch.schema.names:
+                rows = batch.column(column)
+                yield from ({column: row} for row in rows.filter(pc.is_valid(rows)).to_pylist())
 
 
 def vector_file(table: Place, vector: DeletionVector) -> str:

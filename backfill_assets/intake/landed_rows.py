@@ -90,6 +90,7 @@ def files_by_kind(
     open_ones = dict[object, FileGroup]()  # groups that more files may join, by what these share
     for files in kinds:
         first, fields = files[0], _file_fields(session, files[0])
+        names |= {*map(folded_name, first.renamed)}
         types = {f.name: (f.dataType.simpleString(), first.types.get(f.name)) for f in fields}
         wanted = sorted((folded_name(n), n, t) for n, t in types.items() if folded_name(n) in names)
         # Not by schema and types (the first two of `kind`): only selected columns have to agree.
@@ -173,7 +174,7 @@ def _spilled_frame(session: "SparkSession", scratch: Path, frame: "DataFrame") -
 def landed_rows(session: "SparkSession", alike: FileGroup) -> "DataFrame":
     """The rows of files: `__sha256`, `__number` (from 1), `__json` (the row as text), `__text` and
     `__reason` (of unusable records of text), and the files' own columns in their types, NULL where
-    a file has none.
+    a file has none; those of a table under the names that it gives them now.
 
     Raises what the engine raises over them.
     """
@@ -186,7 +187,8 @@ def landed_rows(session: "SparkSession", alike: FileGroup) -> "DataFrame":
     ours = (*INTAKE_COLUMNS, CONTENT, NUMBER, *OF_COMMITS, LOG_PLACE)
     own = frame.select(*(quoted_column(c) for c in frame.columns if c not in ours)).schema.fields
     columns = [(f.name, F.col(quoted_column(f.name)), f) for f in own]
-    values = [value for _, value, _ in columns]
+    now = _names_of_today(files[0], [name for name, _, _ in columns])
+    values = [value.alias(now[name]) for name, value, _ in columns]
     bad_text = reason = F.lit(None).cast("string")
     if ROW_NUMBER in frame.columns:
         bad_text, reason, number = F.col(BAD_TEXT), F.col(BAD_REASON), F.col(ROW_NUMBER)
@@ -202,6 +204,15 @@ def landed_rows(session: "SparkSession", alike: FileGroup) -> "DataFrame":
         *values,
         *((*OF_COMMITS, LOG_PLACE) if files[0].commit else ()),
     )
+
+
+def _names_of_today(file: StoredFile, columns: Sequence[str]) -> dict[str, str]:
+    """What the table of a file calls its columns now."""
+    known, now = {*map(folded_name, columns)}, dict[str, str]()
+    for column in columns:
+        later = file.renamed.get(column, column)
+        now[column] = column if folded_name(later) in known else later
+    return now
 
 
 def _frame_of_files(

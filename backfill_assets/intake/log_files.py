@@ -158,8 +158,8 @@ def held_files(
 
     opened = open_at(table, version)
     try:
-        deleted = deleted_by_file(opened)
-    except DeltaError as error:
+        deleted = deleted_by_file(table, opened)
+    except (DeltaError, UnreadableVector, OSError) as error:
         culprit = f"has deletion vectors that cannot be read ({' '.join(str(error).split())[:200]})"
         raise log_error(table, version, culprit, PURGE) from None
     files = pa.table(opened.get_add_actions()).to_pylist()

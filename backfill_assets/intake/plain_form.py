@@ -21,6 +21,7 @@ from backfill_assets.intake.stored_names import (
     stored_columns,
 )
 from backfill_assets.kernel.core.digests import digest_of
+from backfill_assets.kernel.place.port import Place
 from backfill_assets.kernel.tables.embedded import sql_literal
 from backfill_assets.kernel.tables.fingerprints import quoted_name
 
@@ -47,7 +48,7 @@ class PlainForm:
         rows = self.deleted.get(unquote(name))
         if rows is None and not self.mapping:
             return ""
-        numbers = b"" if rows is None else b"".join(bytes(b) for b in rows.buffers() if b)
+        numbers = b"" if rows is None else rows.to_numpy().tobytes()
         return digest_of([name, self._names, hashlib.sha256(numbers).hexdigest()])
 
     @cached_property
@@ -98,8 +99,8 @@ class PlainForm:
         return int(count)
 
 
-def plain_form(opened: "DeltaTable") -> PlainForm:
-    """How the data files of an opened table become plain ones. Raises DeltaError where a deletion
-    vector cannot be read."""
+def plain_form(table: Place, opened: "DeltaTable") -> PlainForm:
+    """How the data files of a table that is `opened` become plain ones. Raises as `deleted_by_file`
+    does."""
     mapping = mapping_mode(opened.metadata().configuration)
-    return PlainForm(opened.schema().to_json(), mapping, deleted_by_file(opened))
+    return PlainForm(opened.schema().to_json(), mapping, deleted_by_file(table, opened))

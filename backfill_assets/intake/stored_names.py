@@ -8,7 +8,7 @@ the fields (by the mode `id`); its log says which. Partition values stand under 
 
 import json
 from collections import defaultdict
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from typing import TYPE_CHECKING, Any
 
 from backfill_assets.kernel.tables.fingerprints import quoted_name
@@ -68,22 +68,70 @@ def _fields_within(kind: Any) -> list[Mapping[str, Any]]:
     return [field for part in parts if part in kind for field in _fields_within(kind[part])]
 
 
-def renamed_columns(paths: Iterable[str]) -> frozenset[str]:
-    """The columns, by the texts of `named_paths` of all schemas that a table had, that had other
-    names before, they themselves or a field in them, and those whose name another one had."""
-    stored_by_path, paths_by_stored = (
-        defaultdict[str, set[str]](set),
-        defaultdict[str, set[str]](set),
-    )
-    told = [[*map(str, json.loads(text))] for text in paths]
-    for _, path, stored in told:
-        stored_by_path[path.lower()].add(stored)
-        paths_by_stored[stored].add(path.lower())
-    found = set[str]()
-    for column, path, stored in told:
-        if len(stored_by_path[path.lower()]) > 1 or len(paths_by_stored[stored]) > 1:
-            found.add(column)
-    return frozenset(found)
+def earlier_names(paths: Iterable[str], schema: str) -> dict[str, str]:
+    """What columns of a schema are called now, by each other name that they had, as the texts of
+    `named_paths` of all schemas of the table tell. Names that differ by their case are none."""
+    found = dict[str, str]()
+    now = stored_columns(schema)
+    for name, roots in _roots_by_name(paths).items():
+        for root in roots:
+            if root in now and now[root].lower() != name.lower():
+                found[name] = now[root]
+    return found
+
+
+def doubted_columns(paths: Collection[str], schema: str) -> frozenset[str]:
+    """The names, in small letters, of columns of whose earlier rows no name tells the values, by
+    the texts of `named_paths` of all schemas that the table had, `schema` the last: the column's
+    name, or one that it had, was another column's, too, or a field in it was called otherwise or
+    was another one."""
+    by_name = defaultdict[str, set[str]](set)
+    for name, roots in _roots_by_name(paths).items():
+        by_name[name.lower()] |= roots
+    found = {name for name, roots in by_name.items() if len(roots) > 1}
+    for earlier, name in earlier_names(paths, schema).items():
+        if earlier.lower() in found:
+            found.add(name.lower())
+    return frozenset(found | _columns_of_altered_fields(paths))
+
+
+def _roots_by_name(paths: Iterable[str]) -> dict[str, set[str]]:
+    """What the columns of each name were called in files."""
+    found = defaultdict[str, set[str]](set)
+    for column, path, stored in map(json.loads, paths):
+        if path == f"/{column}":
+            found[column].add(stored[1:])
+    return found
+
+
+def _columns_of_altered_fields(paths: Collection[str]) -> set[str]:
+    """The columns, in small letters, in which a field was renamed or is another one."""
+    roots, meanings = _roots_by_name(paths), defaultdict[tuple[str, str], set[str]](set)
+    names = defaultdict[str, set[str]](set)  # of a column, by what it is called in files
+    for column, path, stored in map(json.loads, paths):
+        inner = path.removeprefix(f"/{column}").lower()
+        for root in roots[column]:
+            names[root].add(column.lower())
+            if stored.startswith(f"/{root}/"):
+                meanings[root, inner].add(stored)
+                meanings[root, stored].add(inner)
+    altered = {root for (root, _), found in meanings.items() if len(found) > 1}
+    return {name for root in altered for name in names[root]}
+
+
+def with_later_names(schema: str, later: str) -> str:
+    """A schema, in Delta's JSON, whose columns are called as in a later one of the same table, if
+    that has them; without those whose names others have there."""
+    told, now = json.loads(schema), stored_columns(later)
+    fields = [{**f, "name": now.get(stored_name(f), f["name"])} for f in told["fields"]]
+    by_name = {root: name.lower() for root, name in now.items()}
+    taken = {*by_name.values()}
+    told["fields"] = [
+        field
+        for field in fields
+        if stored_name(field) in by_name or field["name"].lower() not in taken
+    ]
+    return json.dumps(told)
 
 
 def column_expressions(schema: str, mode: str, file: "pa.Schema") -> dict[str, str]:

@@ -48,11 +48,12 @@ from backfill_assets.intake.source_log import (
 from backfill_assets.intake.source_position import (
     NAMES,
     Position,
+    column_names,
     column_types,
     parsed_position,
     unread_columns,
 )
-from backfill_assets.intake.stored_names import renamed_columns
+from backfill_assets.intake.stored_names import doubted_columns, earlier_names
 from backfill_assets.intake.table_rows import copy_changed_rows
 from backfill_assets.kernel.core.clock import utc_now
 from backfill_assets.kernel.core.digests import digest_of
@@ -75,6 +76,7 @@ READ = "table.json"
 # Keys there: where the next look goes on, and a digest of what the ledger had.
 POSITION = "position"
 LEDGER = "ledger"
+NAMES_NOW = "names"  # of columns, by those that they had before
 VACUUMED = "vacuum took its rows"
 
 
@@ -158,6 +160,9 @@ def note_read(
         return
     position, kept = listing.position, stock.read_json(READ)
     now = kept | ({"version": position.version} if is_scanned else {})
+    renamed = _earlier_names(position)
+    if renamed or NAMES_NOW in kept:
+        now |= {NAMES_NOW: renamed}
     listed = {(file.name, file.sha256) for file in listing.files}
     recorded = {(r.path, r.sha256) for r in records if not r.withdrawn}
     if listed == recorded:
@@ -168,6 +173,18 @@ def note_read(
         }
     if now != kept:
         stock.write_json(READ, now)
+
+
+def noted_names(stock: Place) -> dict[str, str]:
+    """What columns of the source's table are called now, by the names that they had before; none
+    of a source that is no table with column mapping."""
+    return {str(k): str(v) for k, v in (stock.read_json(READ).get(NAMES_NOW) or {}).items()}
+
+
+def _earlier_names(position: Position) -> dict[str, str]:
+    """The names that columns had before, with those of now."""
+    state = position.state
+    return earlier_names(state.paths, state.schema) if state.schema else {}
 
 
 def note_scanned(lake: Lake, listing: Listing) -> None:
@@ -339,20 +356,32 @@ def _refuse_unread_columns(position: Position, source: SourceSettings) -> None:
 
 
 def _refuse_renamed_columns(position: Position, source: SourceSettings) -> None:
-    """Raise LandingError where `select` reads a column of a table with column mapping that had
-    another name when earlier commits were read, or has the name of another: their rows have what
-    the name meant then."""
-    renamed = {name.lower() for name in renamed_columns(position.state.paths)}
-    read = sorted(c for c in root_columns(source.select) if c.lower() in renamed)
-    if read:
-        raise LandingError(
-            f"the Delta table {printable_text(str(source.table))}",
-            f"up to version {position.version} a column was renamed to or from {read[0]}, and "
-            "select reads it",
-            "Nothing of the source was read",
-            "Name in select what the column is called now, and begin with what the table holds: "
-            f"first_version = {position.version} beside table",
-        )
+    """Raise LandingError where `select` reads a column of a table with column mapping by a name
+    that it has no more, or one of which no name tells what earlier rows have in it."""
+    state, read = position.state, sorted(root_columns(source.select))
+    if not state.paths or not state.schema:
+        return
+    now = {before.lower(): name for before, name in _earlier_names(position).items()}
+    present = {name.lower() for name in column_names(state.schema)}
+    doubted = doubted_columns(state.paths, state.schema)
+    for column in read:
+        if column.lower() in now and column.lower() not in present:
+            name = now[column.lower()]
+            culprit = f"its column {column} is called {printable_text(name)} now"
+            fix = f"Name {name} in select: rows that came before are read under that name, too"
+        elif column.lower() in doubted:
+            culprit = (
+                f"up to version {position.version} another column was called {column}, or a field "
+                "in it otherwise, and select reads it"
+            )
+            fix = (
+                "Name in select what the column is called now, and begin with what the table "
+                f"holds: first_version = {position.version} beside table"
+            )
+        else:
+            continue
+        table = f"the Delta table {printable_text(str(source.table))}"
+        raise LandingError(table, culprit, "Nothing of the source was read", fix)
 
 
 def refuse_altered_columns(

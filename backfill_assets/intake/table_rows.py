@@ -21,7 +21,7 @@ from backfill_assets.intake.log_files import DataFile
 from backfill_assets.intake.select import CHANGE
 from backfill_assets.intake.source_log import TableFile
 from backfill_assets.intake.source_position import empty_table
-from backfill_assets.intake.stored_names import column_expressions
+from backfill_assets.intake.stored_names import column_expressions, with_later_names
 from backfill_assets.kernel.core.payload import INSERTED, TAKEN_AWAY
 from backfill_assets.kernel.tables.embedded import sql_literal
 from backfill_assets.kernel.tables.fingerprints import quoted_name
@@ -78,7 +78,7 @@ def _sides_of_commit(
     engine: "DuckDBPyConnection", file: TableFile, types: Mapping[str, str], stack: ExitStack
 ) -> tuple[str, str]:
     """Queries for the rows that a commit took away ("": none), and for those that it put there."""
-    after, before = file.schemas[0], file.schemas[-1]
+    after, before = _schemas_of_sides(file)
     if file.feed:
         parts = [_Part(data) for data in file.feed]
         rows = _Reader(engine, file, after, {**types, CHANGE: "VARCHAR"}, stack).query(parts)
@@ -89,6 +89,14 @@ def _sides_of_commit(
     if not gone:
         return "", put_there
     return _Reader(engine, file, before, types, stack).query(gone), put_there
+
+
+def _schemas_of_sides(file: TableFile) -> tuple[str, str]:
+    """The schemas of the rows that a commit put there, and of those that it took away, whose
+    columns are called as after it: one that gives a table back its earlier names changes rows,
+    too."""
+    after, before = file.schemas[0], file.schemas[-1]
+    return after, with_later_names(before, after) if file.mapping else before
 
 
 def _parts_of_commit(file: TableFile) -> tuple[list[_Part], list[_Part]]:
@@ -148,8 +156,9 @@ def _differing_rows_query(gone: str, news: str, columns: Sequence[str]) -> str:
 
 def _duckdb_types(engine: "DuckDBPyConnection", file: TableFile) -> dict[str, str]:
     """The columns that the table has or had, with the types of DuckDB that hold their values."""
-    names = [f"columns_{number}" for number, _ in enumerate(file.schemas)]
-    for name, table in zip(names, map(empty_table, file.schemas), strict=True):
+    schemas = [*dict.fromkeys(_schemas_of_sides(file))]
+    names = [f"columns_{number}" for number, _ in enumerate(schemas)]
+    for name, table in zip(names, map(empty_table, schemas), strict=True):
         engine.register(name, table)
     every = " UNION ALL BY NAME ".join(f"FROM {name}" for name in names)
     found = {name: str(kind) for name, kind, *_ in engine.execute(f"DESCRIBE {every}").fetchall()}

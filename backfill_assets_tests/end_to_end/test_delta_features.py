@@ -1,6 +1,6 @@
-"""Tables with what Delta gives to tables today, as Spark makes them: a source has at every version the
-rows that Spark reads there, or refuses a feature by name. Not here: loads of such a table
-(`test_table_sources_on_spark`)."""
+"""Tables with what Delta gives to tables today, as Spark makes them: a source and an input have at every
+version the rows that Spark reads there. Not here: loads of such a table
+(`test_table_sources_on_spark`), and what is refused (`kernel.log.test_features`)."""
 
 import os
 import random
@@ -10,15 +10,17 @@ from pathlib import Path
 import pytest
 from pyspark.sql import SparkSession
 
+from backfill_assets.kernel.log.log import LOG
 from backfill_assets.kernel.tables.home import Lake
-from backfill_assets_tests.replayed_table import ReplayedTable, counted
+from backfill_assets_tests.replayed_table import ObservedTable, ReplayedTable, Rows, counted
 
 pytestmark = [
     pytest.mark.users_do,
     pytest.mark.on_spark("the tables are written by Spark's own Delta"),
 ]
-PLAIN = "id BIGINT, day DATE, v STRING"
+PLAIN = "id INT, day DATE, v STRING"
 ROWS = "SELECT id, DATE'2024-03-01' + CAST(id % 2 AS INT), concat('v', id) FROM range({}, {}, 1, 1)"
+VECTORS = "'delta.enableDeletionVectors' = 'true'"
 # Features, the columns and properties of a table that has them, and what is done to it.
 FEATURES = {
     "all that change no row": (
@@ -34,20 +36,71 @@ FEATURES = {
         "'delta.enableTypeWidening' = 'true'",
         "ALTER TABLE {t} ALTER COLUMN id TYPE BIGINT",
     ),
+    "a column that nobody reads": (
+        "id BIGINT, day DATE, v STRING, x VARIANT",
+        "'delta.enableVariantShredding' = 'true', 'delta.enableChangeDataFeed' = 'true'",
+        "INSERT INTO {t} SELECT 9, DATE'2024-03-02', 'x', parse_json('{{\"a\": 1}}')",
+    ),
+    "checkpoints of several parts": (
+        "id BIGINT, day DATE, v STRING",
+        "'delta.checkpointInterval' = '2'",
+        "INSERT INTO {t} SELECT 9, DATE'2024-03-02', 'x'",
+    ),
 }
 STEPS = 8 if "BACKFILL_ASSETS_DELTA_HISTORIES" in os.environ else 5  # that a history has
 HISTORIES = int(os.environ.get("BACKFILL_ASSETS_DELTA_HISTORIES", "1"))  # by `thorough.py` more
-VECTORS = "'delta.enableDeletionVectors' = 'true'"
 
 
-def differing_versions(spark: SparkSession, replayed: ReplayedTable, name: str) -> Iterator[str]:
-    """What differs between the rows that commits brought and those that Spark reads."""
-    rows = replayed.read_on()
-    found = counted(
-        row.asDict(recursive=True) for row in spark.sql(f"SELECT * FROM {name}").collect()
-    )
-    if rows != found:
-        yield f"too many {[*(rows - found)][:3]}, too few {[*(found - rows)][:3]}"
+class _Doors:
+    """A table of Spark's, as a source of a lake and as an input of it."""
+
+    def __init__(self, spark: SparkSession, lake: Lake, place: Path) -> None:
+        self.spark, self.lake, self.place = spark, lake, str(place)
+        self.source = ReplayedTable(lake, self.place)
+        self.input = ObservedTable(lake, self.place, "day")
+
+    def differences(self, *, is_renamed: bool = False) -> Iterator[str]:
+        """What differs between the rows that either door has and those that Spark reads.
+        `is_renamed`: a column has another name since, or is another one."""
+        if is_renamed:  # `first_version`, the way out that the refusal names
+            self.source = ReplayedTable(self.lake, self.place, self._newest_version())
+        found = self.rows()
+        mine = _of_columns(self.source.read_on(), self._columns())
+        yield from _difference("source", mine, found)
+        before, columns = self.input.rows, self.input.columns
+        rows = self.input.look()
+        yield from _difference("input", rows, _of_columns(found, self.input.columns))
+        changed = {dict(row)["day"] for row in (rows - before) + (before - rows)}
+        if columns == self.input.columns and changed != {*map(str, self.input.days)}:
+            yield f"the days {changed} changed, and the look found {[*map(str, self.input.days)]}"
+
+    def rows(self) -> Rows:
+        """The rows that Spark reads, without VARIANT."""
+        frame = self.spark.read.format("delta").load(self.place).select(*self._columns())
+        return counted(row.asDict(recursive=True) for row in frame.collect())
+
+    def _columns(self) -> tuple[str, ...]:
+        """The columns, without the one of VARIANT."""
+        frame = self.spark.read.format("delta").load(self.place)
+        return tuple(name for name in frame.columns if name != "x")
+
+    def _newest_version(self) -> int:
+        newest = self.spark.sql(f"DESCRIBE HISTORY delta.`{self.place}` LIMIT 1").head()
+        assert newest is not None
+        return int(newest["version"])
+
+
+def _difference(door: str, rows: Rows, expected: Rows) -> Iterator[str]:
+    if rows != expected:
+        yield f"{door}: too many {[*(rows - expected)][:3]}, too few {[*(expected - rows)][:3]}"
+
+
+def _of_columns(rows: Rows, columns: tuple[str, ...]) -> Rows:
+    """The rows with these columns only."""
+    found = Rows()
+    for row, count in rows.items():
+        found[tuple(value for value in row if value[0] in columns)] += count
+    return found
 
 
 @pytest.mark.parametrize("feature", FEATURES)
@@ -56,19 +109,29 @@ def test_a_table_with_a_feature_has_the_rows_that_spark_reads(
 ) -> None:
     columns, properties, change = FEATURES[feature]
     name = f"delta.`{tmp_path / 'orders'}`"
+    spark.conf.set("spark.databricks.delta.checkpoint.partSize", "2")
     spark.sql(
         f"CREATE TABLE {name} ({columns}) USING delta TBLPROPERTIES ({properties}, {VECTORS})"
     )
-    replayed = ReplayedTable(lake, str(tmp_path / "orders"))
+    doors = _Doors(spark, lake, tmp_path / "orders")
     for statement in (
         f"INSERT INTO {name} (id, day, v) {ROWS.format(0, 6)}",
         change.format(t=name),
         f"UPDATE {name} SET v = 'w' WHERE id IN (1, 2)",
         f"DELETE FROM {name} WHERE id = 3",
     ):
-        if statement:
-            spark.sql(statement)
-            assert [*differing_versions(spark, replayed, name)] == [], statement
+        spark.sql(statement)
+        assert [*doors.differences()] == [], statement
+    _clean_log(tmp_path / "orders" / LOG)
+    assert [*doors.differences(is_renamed=True)] == []
+
+
+def _clean_log(log: Path) -> None:
+    """Take away the commits before the newest checkpoint, if the log has one."""
+    last = max((file.name for file in log.glob("*.checkpoint*")), default="")
+    for commit in log.glob("*.json"):
+        if commit.name.partition(".")[0] < last.partition(".")[0]:
+            commit.unlink()
 
 
 class _History:
@@ -78,13 +141,15 @@ class _History:
         self.spark, self.chance, self.place = spark, chance, place
         self.name, self.column, self.number, self.rows = f"delta.`{place}`", "v", 0, 40
         mode = chance.choice(["name", "id", "none"])
-        feed = chance.choice(["false", "true"])
-        self.is_mapped = mode != "none"
+        self.is_mapped, self.is_wide = mode != "none", False
         layout = chance.choice(["", "PARTITIONED BY (day)", "CLUSTER BY (day)"])
+        switches = ["enableChangeDataFeed", "enableRowTracking", "enableInCommitTimestamps"]
+        on = [f"'delta.{s}' = '{chance.choice(['false', 'true'])}'" for s in switches]
         self.run(
-            f"CREATE TABLE {{t}} ({PLAIN}) USING delta {layout} TBLPROPERTIES "
-            f"({VECTORS}, 'delta.columnMapping.mode' = '{mode}', "
-            f"'delta.enableChangeDataFeed' = '{feed}')"
+            f"CREATE TABLE {{t}} ({PLAIN}) USING delta {layout} TBLPROPERTIES ({VECTORS}, "
+            f"'delta.columnMapping.mode' = '{mode}', 'delta.enableTypeWidening' = 'true', "
+            f"'delta.checkpointInterval' = '3', "
+            f"'delta.checkpointPolicy' = '{chance.choice(['classic', 'v2'])}', {', '.join(on)})"
         )
         self.run(f"INSERT INTO {{t}} {ROWS.format(0, self.rows)}")
 
@@ -105,6 +170,7 @@ class _History:
             self._overwrite_day,
             self._purge,
             self._vacuum,
+            self._widen,
         ]
         if self.is_mapped:
             steps += [self._rename, self._drop]
@@ -166,6 +232,12 @@ class _History:
         self.run(f"RESTORE TABLE {{t}} TO VERSION AS OF {newest['version'] - 1}")
         return False
 
+    def _widen(self) -> bool:
+        if not self.is_wide:
+            self.run("ALTER TABLE {t} ALTER COLUMN id TYPE BIGINT")
+        self.is_wide = True
+        return False
+
     def _rename(self) -> bool:
         self.number += 1
         self.run(f"ALTER TABLE {{t}} RENAME COLUMN {self.column} TO v{self.number}")
@@ -179,15 +251,11 @@ class _History:
 
 
 @pytest.mark.parametrize("seed", range(HISTORIES))
-def test_whatever_happens_to_a_table_a_source_has_the_rows_that_spark_reads(
+def test_whatever_happens_to_a_table_both_doors_have_the_rows_that_spark_reads(
     spark: SparkSession, lake: Lake, tmp_path: Path, seed: int
 ) -> None:
     history = _History(spark, tmp_path / "orders", random.Random(seed))
-    replayed = ReplayedTable(lake, str(history.place))
+    doors = _Doors(spark, lake, history.place)
     for _ in range(STEPS):
         is_renamed = history.step()
-        if is_renamed:  # `first_version`, the way out that the refusal names
-            newest = spark.sql(f"DESCRIBE HISTORY {history.name} LIMIT 1").head()
-            assert newest is not None
-            replayed = ReplayedTable(lake, str(history.place), newest["version"])
-        assert [*differing_versions(spark, replayed, history.name)] == []
+        assert [*doors.differences(is_renamed=is_renamed)] == []

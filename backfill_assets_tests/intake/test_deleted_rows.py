@@ -5,13 +5,11 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from deltalake import DeltaTable
 from hypothesis import given
 from hypothesis import strategies as st
 
 from backfill_assets.intake.deleted_rows import (
     UnreadableVector,
-    deleted_by_file,
     deleted_rows,
     vector_file,
     vector_of,
@@ -19,12 +17,10 @@ from backfill_assets.intake.deleted_rows import (
 from backfill_assets.kernel.place.folder import Folder
 from backfill_assets_tests.delta_features import (
     base85,
-    delete_by_vector,
     encoded_rows,
     inline_vector,
     vector_in_file,
 )
-from backfill_assets_tests.tables import added_files, append
 
 NUMBERS = st.integers(0, 3 << 16) | st.integers(1 << 32, (1 << 32) + 9)
 SETS = st.frozensets(NUMBERS, max_size=40) | st.builds(
@@ -119,14 +115,3 @@ def test_a_few_bytes_that_stand_for_more_rows_than_the_log_says_are_not_read_out
     }
     with pytest.raises(UnreadableVector, match="has 65536 rows, not 5"):
         read(tmp_path, told)
-
-
-def test_all_vectors_of_a_version_are_those_that_delta_rs_reads(tmp_path: Path) -> None:
-    table = tmp_path / "orders"
-    row = ("2024-03-01 10:00", "A", 1)
-    append(table, "2024-03-01 20:00", *[(key, *row) for key in "abc"])
-    assert deleted_by_file(DeltaTable(str(table))) == {}
-    (added,) = added_files(table)
-    delete_by_vector(table, added, inline_vector({1}), 1, 1_709_400_000_000)
-    found = deleted_by_file(DeltaTable(str(table)))
-    assert {name: rows.to_pylist() for name, rows in found.items()} == {added["path"]: [1]}

@@ -14,7 +14,7 @@ from deltalake import DeltaTable
 from backfill_assets.intake.files import LandingError
 from backfill_assets.intake.log_reading import log_versions
 from backfill_assets.intake.source_log import brought_contents
-from backfill_assets.intake.stored_names import renamed_columns
+from backfill_assets.intake.stored_names import earlier_names
 from backfill_assets.kernel.core.errors import SettingsError
 from backfill_assets.kernel.place.choice import place_of_others
 from backfill_assets.kernel.tables.settings import load_settings
@@ -147,8 +147,8 @@ def test_names_that_columns_had_are_forgotten_where_reading_begins(table: Path) 
     rename_columns(table, {"id": "number"}, 0)
     rename_columns(table, {"id": "id_now"}, 1)
     place = place_of_others(str(table))
-    paths = [brought_contents(place, log_versions(place), first)[1].paths for first in (0, 1)]
-    assert [sorted(renamed_columns(named)) for named in paths] == [["id_now", "number"], []]
+    states = [brought_contents(place, log_versions(place), first)[1] for first in (0, 1)]
+    assert [earlier_names(s.paths, s.schema) for s in states] == [{"number": "id_now"}, {}]
 
 
 def test_the_files_of_a_commit_follow_one_another_and_what_was_held_before_comes_first(

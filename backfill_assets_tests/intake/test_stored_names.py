@@ -13,10 +13,12 @@ import pytest
 from backfill_assets.intake.stored_names import (
     FIELD_ID,
     column_expressions,
+    doubted_columns,
+    earlier_names,
     mapping_mode,
     named_paths,
-    renamed_columns,
     stored_columns,
+    with_later_names,
 )
 
 
@@ -108,26 +110,44 @@ def test_columns_and_fields_are_found_by_name_or_by_number_at_any_depth(
     assert found.to_pylist() == ROWS
 
 
-def test_names_that_another_column_had_are_renamed_ones() -> None:
-    before = json.dumps(
-        struct(
-            field("id", "long", 1),
-            field("v", "string", 2),
-            field("s", struct(field("a", "long", 4)), 3),
-        )
-    )
-    renamed = json.dumps(
-        struct(
-            field("id", "long", 1),
-            field("w", "string", 2),
-            field("s", struct(field("b", "long", 4)), 3),
-        )
-    )
-    again = json.dumps(struct(field("id", "long", 1), field("V", "string", 5)))
-    assert renamed_columns(named_paths(before)) == frozenset()
-    assert renamed_columns(named_paths(before) | named_paths(renamed)) == {"v", "w", "s"}
-    assert renamed_columns(named_paths(before) | named_paths(again)) == {"v", "V"}, (
-        "dropped, and made anew"
+def plain(*columns: tuple[str, int]) -> str:
+    return json.dumps(struct(*(field(name, "string", number) for name, number in columns)))
+
+
+def paths_of(*schemas: str) -> frozenset[str]:
+    return frozenset[str]().union(*map(named_paths, schemas))
+
+
+def test_a_renamed_column_is_known_by_each_name_that_it_had() -> None:
+    first, second, last = plain(("v", 2)), plain(("w", 2)), plain(("Id", 1), ("amount/net", 2))
+    paths = paths_of(plain(("id", 1), ("v", 2)), first, second, last)
+    assert earlier_names(paths, last) == {"v": "amount/net", "w": "amount/net"}
+    assert doubted_columns(paths, last) == frozenset()
+    assert earlier_names(paths_of(first), first) == {}
+
+
+def test_a_name_that_two_columns_had_tells_nothing_of_either() -> None:
+    first, last = plain(("v", 2), ("id", 1)), plain(("amount", 2), ("v", 5), ("id", 1))
+    assert doubted_columns(paths_of(first, last), last) == {"v", "amount"}
+    again = plain(("V", 5), ("id", 1))
+    assert doubted_columns(paths_of(first, again), again) == {"v"}, "dropped, and made anew"
+
+
+def test_a_column_in_which_a_field_was_renamed_or_made_anew_is_doubted() -> None:
+    def nested(name: str, inner: str, number: int) -> str:
+        return json.dumps(struct(field(name, struct(field(inner, "long", number)), 3)))
+
+    first = nested("s", "a", 4)
+    for other in (nested("s", "b", 4), nested("s", "a", 5)):
+        assert doubted_columns(paths_of(first, other), other) == {"s"}
+    moved = nested("t", "a", 4)
+    assert doubted_columns(paths_of(first, moved), moved) == frozenset()
+
+
+def test_an_earlier_schema_gets_the_later_names_of_its_columns() -> None:
+    earlier, later = plain(("v", 2), ("id", 1), ("w", 3)), plain(("w", 2), ("n", 1))
+    assert stored_columns(with_later_names(earlier, later)) == {"c2": "w", "c1": "n"}, (
+        "the column that was called w is gone, and another one has its name"
     )
 
 

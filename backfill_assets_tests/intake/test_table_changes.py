@@ -317,24 +317,28 @@ def test_a_column_that_is_lost_or_of_another_kind_is_refused_where_select_reads_
     refuse_altered_columns(found, {files[0].name}, source)
 
 
-FIELDS = [{"name": "now", "type": "long", "nullable": True, "metadata": {}}]
+STORED = {"delta.columnMapping.physicalName": "col-1"}
+FIELDS = [{"name": "now", "type": "long", "nullable": True, "metadata": STORED}]
 VARIANT = {"name": "v", "type": "variant", "nullable": True, "metadata": {}}
 
 
 @pytest.mark.parametrize(
     ("select", "told"),
     [
-        ("now AS event_key", "a column was renamed to or from now.*first_version = 1 beside table"),
+        ("now AS event_key", ""),
+        ("before AS event_key", "its column before is called now now.*Name now in select"),
+        ("twice AS event_key", "another column was called twice.*first_version = 1 beside table"),
         ("v AS event_key", "the column v of the table orders holds VARIANT.*Leave it out"),
         ("other AS event_key", ""),
     ],
 )
-def test_a_renamed_column_and_one_of_variant_are_refused_where_select_reads_them(
+def test_a_name_of_before_and_a_column_of_variant_are_refused_where_select_reads_them(
     tmp_path: Path, select: str, told: str
 ) -> None:
     schema = json.dumps({"type": "struct", "fields": [*FIELDS, VARIANT]})
-    paths = frozenset(json.dumps([n, f"/{n}", "/col-1"]) for n in ("now", "before"))
-    columns = frozenset({"now", "before", "v", "other"})
+    named = [("now", 1), ("before", 1), ("twice", 2), ("twice", 3)]
+    paths = frozenset(json.dumps([n, f"/{n}", f"/col-{number}"]) for n, number in named)
+    columns = frozenset({"now", "before", "twice", "v", "other"})
     state = TableState("t", schema, columns=columns, mapping="name", paths=paths)
     (tmp_path / "lake.toml").write_text(settings_text("orders", select))
     found = replace(listing(range(2)), position=Position(1, "", 0, state))
