@@ -18,6 +18,7 @@ ROOMS = (
     "candidates",
     "reconcile",
     "foreign",
+    "iceberg",
     "assets",
     "buckets",
     "engines",

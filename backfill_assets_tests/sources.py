@@ -30,6 +30,7 @@ CAN_BE_LEFT_OUT = frozenset(
         "erasure",
         "export",
         "foreign",
+        "iceberg",
         "learn",
         "plans",
         "reconcile",

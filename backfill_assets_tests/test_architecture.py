@@ -260,6 +260,7 @@ KEEPERS = (
     "engines",
     "erasure",
     "foreign",
+    "iceberg",
     "intake",
     "upkeep",
 )

@@ -36,9 +36,9 @@ MAY_FIND = (
     "release",
 )  # exit code 1: found something, or nothing to do
 # Asked for their help alone: they would not end, or need a table of others, a bucket or a catalog.
-# What runs them is `cli.test_server`, `end_to_end.test_adopted_tables`, `end_to_end.test_copy_lake`
-# and `foreign.test_catalog`.
-ONLY_HELP = ("agent", "ui", "adopt", "copy-lake", "register", "locate")
+# What runs them is `cli.test_server`, `end_to_end.test_adopted_tables`, `end_to_end.test_copy_lake`,
+# `foreign.test_catalog` and `iceberg.test_mirror_command`.
+ONLY_HELP = ("agent", "ui", "adopt", "copy-lake", "register", "locate", "mirror")
 COMMAND_SECONDS = 300.0
 MOST_LINES = 150
 FIRST_SCREEN = 25  # lines

@@ -1,0 +1,164 @@
+"""A mirror of an Iceberg table gives a source and an input the rows that pyiceberg reads at every
+snapshot. Not here: the command (`test_mirror_command`), and columns alone
+(`test_mirrored_columns`)."""
+
+from collections.abc import Callable
+from datetime import date
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pytest
+from pyiceberg.catalog.sql import SqlCatalog
+from pyiceberg.table import Table
+from pyiceberg.transforms import IdentityTransform
+from pyiceberg.types import LongType, StringType
+
+from backfill_assets.iceberg.mirror import mirror_table
+from backfill_assets.kernel.core.errors import BackfillError
+from backfill_assets.kernel.place.choice import place_of_others
+from backfill_assets.kernel.tables.home import Lake
+from backfill_assets_tests.replayed_table import ObservedTable, ReplayedTable, counted
+
+D1, D2 = date(2024, 3, 1), date(2024, 3, 2)
+SCHEMA = pa.schema(
+    [
+        ("id", pa.int32()),
+        ("day", pa.date32()),
+        ("v", pa.string()),
+        ("at", pa.timestamp("us", tz="UTC")),
+        ("parts", pa.list_(pa.string())),
+    ]
+)
+
+
+def rows(*given: tuple[int, date | None, str]) -> pa.Table:
+    columns = [{"id": number, "day": day, "v": text} for number, day, text in given]
+    return pa.Table.from_pylist(columns, SCHEMA)
+
+
+@pytest.fixture
+def catalog(tmp_path: Path) -> SqlCatalog:
+    found = SqlCatalog(
+        "shop", uri=f"sqlite:///{tmp_path}/catalog.db", warehouse=f"file://{tmp_path}/warehouse"
+    )
+    found.create_namespace("shop")
+    return found
+
+
+@pytest.fixture
+def table(catalog: SqlCatalog) -> Table:
+    made = catalog.create_table("shop.orders", SCHEMA)
+    made.append(rows((1, D1, "a"), (2, D2, "b"), (3, D1, "c")))
+    return made
+
+
+class Doors:
+    """A mirror as a source and as an input of a lake."""
+
+    def __init__(self, lake: Lake, table: Table, folder: Path) -> None:
+        self.table, self.place = table, place_of_others(str(folder))
+        mirror_table(table, self.place)
+        self.source, self.input = (
+            ReplayedTable(lake, str(folder)),
+            ObservedTable(lake, str(folder), "day"),
+        )
+
+    def assert_same(self) -> None:
+        """Both have the rows that pyiceberg reads now."""
+        self.table.refresh()
+        mirror_table(self.table, self.place)
+        expected = counted(self.table.scan().to_arrow().to_pylist())
+        assert self.source.read_on() == expected
+        days = counted(r for r in self.table.scan().to_arrow().to_pylist() if r["day"])
+        assert self.input.look() == days
+
+
+def _widened(table: Table) -> None:
+    with table.update_schema() as change:
+        change.update_column("id", LongType())
+    table.append(rows((9, D2, "wide")).cast(SCHEMA.set(0, pa.field("id", pa.int64()))))
+
+
+def _partitioned(table: Table) -> None:
+    with table.update_spec() as change:
+        change.add_field("day", IdentityTransform())
+    table.append(rows((9, D2, "laid out"), (10, None, "without a day")))
+    with table.update_spec() as change:
+        change.add_field("v", IdentityTransform())
+    table.append(rows((9, D2, "again")))
+
+
+def _upserted(table: Table) -> None:
+    table.upsert(rows((1, D1, "other"), (12, D2, "new")), join_cols=["id"])
+
+
+def _column_added(table: Table) -> None:
+    with table.update_schema() as change:
+        change.add_column("note", StringType())
+    table.append(rows((9, D2, "x")).append_column("note", pa.array(["n"])))
+
+
+def _rolled_back(table: Table) -> None:
+    first = table.metadata.snapshot_log[0].snapshot_id
+    table.append(rows((9, D2, "gone")))
+    table.manage_snapshots().rollback_to_snapshot(first).commit()
+
+
+CHANGES: dict[str, Callable[[Table], Any]] = {
+    "rows come": lambda table: table.append(rows((7, D2, "g"))),
+    "a row is deleted": lambda table: table.delete("id == 2"),
+    "a day is overwritten": lambda table: table.overwrite(
+        rows((8, D1, "h")), "day == '2024-03-01'"
+    ),
+    "rows are upserted": _upserted,
+    "a type is widened": _widened,
+    "a column is added": _column_added,
+    "files are laid out otherwise": _partitioned,
+    "an earlier snapshot is the newest": _rolled_back,
+}
+
+
+@pytest.mark.parametrize("change", CHANGES)
+def test_both_doors_have_the_rows_of_each_snapshot(
+    lake: Lake, table: Table, tmp_path: Path, change: str
+) -> None:
+    doors = Doors(lake, table, tmp_path / "mirror")
+    doors.assert_same()
+    CHANGES[change](table)
+    doors.assert_same()
+    table.append(rows((20, D2, "z")).cast(table.schema().select(*SCHEMA.names).as_arrow()))
+    doors.assert_same()
+    assert doors.input.days == {D2}
+
+
+def test_a_renamed_column_keeps_its_values_and_gives_its_name_away(
+    lake: Lake, table: Table, tmp_path: Path
+) -> None:
+    place = place_of_others(str(tmp_path / "mirror"))
+    mirror_table(table, place)
+    with table.update_schema() as change:
+        change.rename_column("v", "w")
+    with table.update_schema() as change:
+        change.add_column("v", StringType())
+    mirror_table(table, place)
+    found = ObservedTable(lake, str(tmp_path / "mirror"), "day").look()
+    assert found == counted(table.scan().to_arrow().to_pylist())
+
+
+def test_what_was_mirrored_is_not_read_again(table: Table, tmp_path: Path) -> None:
+    place = place_of_others(str(tmp_path / "mirror"))
+    table.append(rows((7, D2, "g")))
+    first, again = mirror_table(table, place), mirror_table(table, place)
+    assert (first.version, first.snapshots, first.files) == (1, 2, 2)
+    assert (again.version, again.snapshots, again.files) == (1, 0, 0)
+
+
+def test_a_table_that_was_made_anew_is_refused(
+    catalog: SqlCatalog, table: Table, tmp_path: Path
+) -> None:
+    place = place_of_others(str(tmp_path / "mirror"))
+    mirror_table(table, place)
+    catalog.drop_table("shop.orders")
+    with pytest.raises(BackfillError, match=r"is no mirror of this table.*Name an empty folder"):
+        mirror_table(catalog.create_table("shop.orders", SCHEMA), place)

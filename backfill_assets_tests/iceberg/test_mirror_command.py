@@ -1,0 +1,57 @@
+"""`backfill-assets mirror` brings a folder up to a table of a catalog that pyiceberg knows, or says why
+not. Not here: the mirror itself (`test_mirror`)."""
+
+import json
+from pathlib import Path
+
+import pyarrow as pa
+import pytest
+from click.testing import CliRunner, Result
+from pyiceberg.catalog.sql import SqlCatalog
+
+from backfill_assets.cli.app import app
+from backfill_assets.kernel.tables.home import Lake
+
+
+@pytest.fixture
+def catalog(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> SqlCatalog:
+    uri, warehouse = f"sqlite:///{tmp_path}/catalog.db", f"file://{tmp_path}/warehouse"
+    monkeypatch.setenv("PYICEBERG_CATALOG__SHOP__URI", uri)
+    monkeypatch.setenv("PYICEBERG_CATALOG__SHOP__WAREHOUSE", warehouse)
+    found = SqlCatalog("shop", uri=uri, warehouse=warehouse)
+    found.create_namespace("sales")
+    return found
+
+
+def run(lake: Lake, *words: str) -> Result:
+    return CliRunner().invoke(app, ["--lake", str(lake.root), "mirror", *words])
+
+
+def test_a_folder_beside_the_lake_is_brought_up_to_the_table(
+    lake: Lake, catalog: SqlCatalog
+) -> None:
+    rows = pa.table({"id": [1, 2]})
+    catalog.create_table("sales.orders", rows.schema).append(rows)
+    first = run(lake, "shop.sales.orders", "mirror")
+    assert first.exit_code == 0, first.output
+    assert "1 snapshot(s), 1 file(s) copied: version 0" in first.output
+    assert [*(lake.root / "mirror" / "_delta_log").iterdir()]
+    again = json.loads(run(lake, "shop.sales.orders", "mirror", "--json").stdout)
+    assert (again["snapshots"], again["version"]) == (0, 0)
+
+
+@pytest.mark.parametrize(
+    ("name", "told"),
+    [
+        ("shop.sales.absent", "the catalog shop does not give it"),
+        ("nowhere.sales.orders", "the catalog nowhere does not give it"),
+        ("shop.orders", "use CATALOG.NAMESPACE.TABLE"),
+    ],
+)
+def test_a_table_that_no_catalog_has_is_refused(
+    lake: Lake, catalog: SqlCatalog, name: str, told: str
+) -> None:
+    found = run(lake, name, "mirror")
+    assert (found.exit_code != 0, told in " ".join(found.output.split())) == (True, True), (
+        found.output
+    )
