@@ -14,6 +14,7 @@ from dataclasses import dataclass, field
 from tempfile import TemporaryFile
 from typing import Any
 
+from backfill_assets.cli.schema_command import all_documents, document_schema
 from backfill_assets.kernel.core.errors import BackfillError
 from backfill_assets.kernel.core.process import python_command
 from backfill_assets.kernel.core.texts import printable_text, scrub_secrets, shortened_text
@@ -37,6 +38,9 @@ WARNING = (
 FINISHED = (0, 1, 3)  # exit codes of commands that print a document; the others refused
 NOTES_BYTES = 20_000  # of stderr
 MOST_NOTES = 20  # its last lines
+
+
+TEXTS: dict[str, Any] = {"type": "array", "items": {"type": "string"}}
 
 
 @dataclass(frozen=True)
@@ -100,6 +104,35 @@ def command_answer(
     else:
         answer["refused"] = notes or [f"it ended with exit code {code} and said nothing"]
     return answer | {"notes": notes, "cut": cut.places}
+
+
+def refused_answer(words: str, why: str) -> dict[str, Any]:
+    """The answer of a command that was refused before it ran, in the words of the refusal."""
+    found = {"command": words, "warning": WARNING, "refused": [why]}
+    return found | {"notes": [], "cut": []}
+
+
+def answer_form(words: str) -> dict[str, Any]:
+    """The JSON schema of an answer, whose `data` is the document of the command `words`; of a
+    command whose room is not installed, any."""
+    document = document_schema(words) if words in all_documents() else {}
+    beside = ("$schema", "$id", "$defs")
+    text = {"type": "string"}
+    return {
+        "type": "object",
+        "title": document.get("$id", words),
+        "properties": {
+            "command": text,
+            "warning": text,
+            "data": {name: part for name, part in document.items() if name not in beside},
+            "refused": TEXTS,
+            "notes": TEXTS,
+            "cut": TEXTS,
+            "waits_for": text,
+        },
+        "required": ["command", "warning", "notes", "cut"],
+        "$defs": document.get("$defs", {}),
+    }
 
 
 def _run_bounded(lake: str, words: Sequence[str], limits: AnswerLimits) -> tuple[int, bytes, str]:

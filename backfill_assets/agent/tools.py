@@ -6,7 +6,7 @@ releases, puts back, publishes or erases anything: a plan waits for a person, wh
 """
 
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -30,19 +30,20 @@ class LakeTools:
 
     lake: str
 
-    def all(self) -> Sequence[Callable[..., dict[str, Any]]]:
-        """The tools, by their names; an agent reads their docstrings."""
-        return (
-            self.status,
-            self.why_stale,
-            self.show_day,
-            self.lateness,
-            self.query,
-            self.explain_refusal,
-            self.make_plan,
-            self.list_plans,
-            self.show_plan,
-        )
+    def all(self) -> Mapping[Callable[..., dict[str, Any]], str]:
+        """The tools, whose docstrings an agent reads, each with the command whose document it
+        gives."""
+        return {
+            self.status: "status",
+            self.why_stale: "status",
+            self.show_day: "show",
+            self.lateness: "lateness",
+            self.query: "sql",
+            self.explain_refusal: "sql",
+            self.make_plan: "plan",
+            self.list_plans: "plan list",
+            self.show_plan: "plan show",
+        }
 
     def status(self, first_day: str = "", last_day: str = "") -> dict[str, Any]:
         """States, rows and versions of the days (YYYY-MM-DD, both included; without them all) of

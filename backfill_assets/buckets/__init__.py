@@ -6,13 +6,16 @@ where (`kernel.place.choice`), engines that reach a bucket themselves (`engines`
 """
 
 from backfill_assets.kernel.core.addresses import SCHEMES
-from backfill_assets.kernel.core.rooms import Command, Room
+from backfill_assets.kernel.core.rooms import Command, Document, Room
 
 ROOM = Room(
     name="buckets",
     commands={
         "copy-lake": Command(
-            "buckets.copy_command:copy_lake", "Keep", "A lake to another folder or bucket."
+            "buckets.copy_command:copy_lake",
+            "Keep",
+            "A lake to another folder or bucket.",
+            {"": Document("buckets.copy_lake:CopiedForm")},
         ),
     },
     places=dict.fromkeys(SCHEMES, "buckets.bucket:Bucket"),

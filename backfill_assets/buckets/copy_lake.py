@@ -15,7 +15,7 @@ from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import TypedDict
 
 from backfill_assets.intake.landings import local_roots
 from backfill_assets.kernel.core.addresses import CANDIDATES, address_of, bucket_address
@@ -57,6 +57,11 @@ AT_ONCE = 8  # files
 Content = Mapping[str, Token]  # the files of a lake by name
 
 
+CopiedForm = TypedDict(
+    "CopiedForm", {"from": str, "to": str, "files": int, "bytes": int, "copied": int}
+)
+
+
 @dataclass(frozen=True)
 class CopiedLake:
     """A lake that was copied."""
@@ -75,7 +80,7 @@ class CopiedLake:
             f"byte compared; {self.copied} came with this command"
         )
 
-    def to_dict(self) -> dict[str, Any]:
+    def to_dict(self) -> CopiedForm:
         """The copy as JSON values."""
         return {
             "from": self.source,

@@ -4,7 +4,7 @@ Uses the kernel and `plans`. Adds the commands `candidate` and `snapshot`. Not h
 candidate with the lake (`compare`). Guide: correcting-the-past.
 """
 
-from backfill_assets.kernel.core.rooms import Command, Room
+from backfill_assets.kernel.core.rooms import Command, Document, Room
 
 ROOM = Room(
     name="candidates",
@@ -13,11 +13,23 @@ ROOM = Room(
             "candidates.candidate_command:candidate",
             "Correct",
             "Tables built beside, switched at once.",
+            {
+                "create": Document("candidates.candidate_command:CreateAnswer"),
+                "list": Document("candidates.candidate_command:CandidateListAnswer"),
+                "publish": Document("candidates.publications:Publication"),
+                "discard": Document("candidates.candidate_command:DiscardAnswer"),
+            },
         ),
         "snapshot": Command(
             "candidates.candidate_command:snapshot",
             "Keep",
             "Keep days under a name, for ever.",
+            {
+                "create": Document("reading.kept_snapshots:SnapshotForm"),
+                "list": Document("candidates.candidate_command:SnapshotListAnswer"),
+                "show": Document("reading.kept_snapshots:SnapshotForm"),
+                "drop": Document("candidates.candidate_command:DropAnswer"),
+            },
         ),
     },
     offers={

@@ -6,8 +6,8 @@ Not here: building a candidate (every command takes it by `--lake`), publishing 
 """
 
 import shlex
-from collections.abc import Iterator
-from typing import Any
+from collections.abc import Iterator, Sequence
+from typing import Any, TypedDict
 
 import click
 
@@ -35,6 +35,7 @@ from backfill_assets.cli.catch_up import rebuild_until_settled, report_catch_up
 from backfill_assets.cli.common import (
     TARGET_KEY,
     TEXT,
+    CandidateForm,
     days_options,
     json_and_lake,
     lake_option,
@@ -45,6 +46,7 @@ from backfill_assets.cli.common import (
 from backfill_assets.cli.drawing import TextTable, number_text
 from backfill_assets.cli.output import write_answer
 from backfill_assets.kernel.core.addresses import address_of
+from backfill_assets.kernel.core.answers import InstantText
 from backfill_assets.kernel.core.days import DayRange, ranges_text
 from backfill_assets.kernel.tables.home import Lake
 from backfill_assets.pipeline.own_files import reached_paths
@@ -54,6 +56,47 @@ from backfill_assets.reading.kept_snapshots import (
     kept_file_path,
     snapshot_names,
 )
+
+
+class CreateAnswer(TypedDict):
+    """A candidate that was made."""
+
+    name: str
+    folder: str
+    tables: Sequence[str]
+
+
+class DiscardAnswer(TypedDict):
+    """A candidate that was deleted, or would be."""
+
+    name: str
+    folder: str
+    done: bool
+
+
+class ListedSnapshot(TypedDict):
+    """A snapshot among all of a lake."""
+
+    backfill_assets: int
+    name: str
+    made_at: InstantText
+    by: str
+    note: str
+    digest: str
+    tables: Sequence[str]
+    held_bytes: int  # that nothing else holds
+
+
+class DropAnswer(TypedDict):
+    """A snapshot that was dropped, or would be."""
+
+    name: str
+    held_bytes: int
+    dropped: bool
+
+
+CandidateListAnswer = list[CandidateForm]
+SnapshotListAnswer = list[ListedSnapshot]
 
 
 @click.group()
@@ -80,7 +123,12 @@ def create_candidate_now(name: str, named: str, note: str) -> None:
         f"backfill-assets backfill --from FIRST --to LAST --lake {shlex.quote(created.address)}",
         f"backfill-assets candidate publish {name}",
     )
-    write_answer({"name": name, "folder": created.address, "tables": sorted(created.own)}, lines)
+    document: CreateAnswer = {
+        "name": name,
+        "folder": created.address,
+        "tables": sorted(created.own),
+    }
+    write_answer(document, lines)
 
 
 def make_target(named: str | None) -> None:
@@ -197,7 +245,8 @@ def discard_candidate_now(name: str, yes: bool) -> None:
     discard_candidate(lake, name, act=yes)
     folder = address_of(folder_of_candidate(lake, name))
     line = f"{folder} {'deleted' if yes else 'would be deleted (--yes deletes it)'}"
-    write_answer({"name": name, "folder": folder, "done": yes}, [line])
+    document: DiscardAnswer = {"name": name, "folder": folder, "done": yes}
+    write_answer(document, [line])
 
 
 @click.group()
@@ -284,7 +333,8 @@ def drop_snapshot_now(name: str, yes: bool) -> None:
     line = f"would drop {name}, and free {size}; do it with --yes"
     if yes:
         line = f"dropped {name}; {size} are free"
-    write_answer({"name": name, "held_bytes": held, "dropped": yes}, [line])
+    document: DropAnswer = {"name": name, "held_bytes": held, "dropped": yes}
+    write_answer(document, [line])
 
 
 def _answer_snapshot(shown: "Snapshot") -> None:

@@ -11,8 +11,8 @@ from collections.abc import Callable, Collection, Iterator, Mapping
 from dataclasses import dataclass
 from datetime import date
 from pathlib import Path
-from typing import Any
 
+from backfill_assets.cli.common import CandidateForm
 from backfill_assets.kernel.core.addresses import CANDIDATES, address_of
 from backfill_assets.kernel.core.clock import utc_now
 from backfill_assets.kernel.core.contracts import Contract
@@ -60,10 +60,11 @@ class CandidateStatus:
         state = f"behind: {behind}" if behind else "up to date"
         return f"candidate {self.name}: {built}; {self.error or state}"
 
-    def to_dict(self) -> dict[str, Any]:
+    def to_dict(self) -> CandidateForm:
         """The candidate as JSON values, days as text."""
         return {
-            **vars(self),
+            "name": self.name,
+            "error": self.error,
             "folder": address_of(self.folder),
             "tables": [*self.tables],
             "days": {table: ranges_text(days) for table, days in self.tables.items()},

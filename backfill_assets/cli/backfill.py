@@ -10,6 +10,7 @@ from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import date
 from functools import partial
+from typing import NotRequired
 
 import click
 
@@ -27,9 +28,10 @@ from backfill_assets.cli.common import (
 from backfill_assets.cli.drawing import draw_table, remark, say
 from backfill_assets.cli.landing_command import observed_lake
 from backfill_assets.cli.output import write_answer
-from backfill_assets.cli.progress import ProgressLines, RunOutcome, TableOutcome
+from backfill_assets.cli.progress import ProgressLines, RunForm, RunOutcome, TableOutcome
 from backfill_assets.engines.lake_session import LakeSession
 from backfill_assets.intake.landed_changes import compare_sources
+from backfill_assets.kernel.core.answers import DaySpan
 from backfill_assets.kernel.core.clock import utc_today
 from backfill_assets.kernel.core.contracts import refuse_external
 from backfill_assets.kernel.core.days import ONE_DAY, DayRange, contiguous_ranges, ranges_text
@@ -45,6 +47,12 @@ from backfill_assets.kernel.write.judging import judge_by_receipts
 from backfill_assets.kernel.write.known import KnownStates
 from backfill_assets.kernel.write.model import Pipeline
 from backfill_assets.reading.check_history import warning_line
+
+
+class BackfillAnswer(RunForm, DaySpan):
+    """A run of days, both ends included."""
+
+    days: NotRequired[str]  # where they have gaps
 
 
 @click.command()

@@ -6,10 +6,11 @@ and the job and the sensors, which do the same.
 """
 
 from collections import defaultdict
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import replace
 from datetime import date
 from functools import partial
+from typing import TypedDict
 
 import click
 
@@ -28,15 +29,36 @@ from backfill_assets.cli.common import (
 from backfill_assets.cli.drawing import TextTable, number_text, remark
 from backfill_assets.cli.landing_command import scan_each_source
 from backfill_assets.cli.output import Part, draw_parts, write_answer
-from backfill_assets.cli.progress import RunOutcome
+from backfill_assets.cli.progress import RunForm, RunOutcome
 from backfill_assets.dagster.catching_up import CatchUpResult, RunMaker, TableDay, catch_up_lake
 from backfill_assets.engines.lake_session import LakeSession
 from backfill_assets.intake.too_late import release_late_rows
+from backfill_assets.kernel.core.answers import DayText
 from backfill_assets.kernel.core.clock import utc_today
 from backfill_assets.kernel.core.days import DayRange
 from backfill_assets.kernel.core.needs import rebuild_needs
 from backfill_assets.kernel.tables.home import Lake
 from backfill_assets.kernel.write.known import KnownStates
+
+
+class CaughtUpRun(RunForm):
+    """A run of a catch-up."""
+
+    days: str
+    reason: str
+
+
+class CatchUpAnswer(TypedDict):
+    """The runs of a catch-up in their order, and what it left."""
+
+    runs: Sequence[CaughtUpRun]
+    left: Mapping[str, Sequence[DayText]]  # per table
+    why: Mapping[str, str]  # per table
+    blocked: Sequence[DayText]
+    held_back: Sequence[str]
+    waits: bool
+    fruitless: Sequence[str]
+    unscanned: Sequence[str]
 
 
 @click.command("catch-up")

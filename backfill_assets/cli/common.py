@@ -8,15 +8,16 @@ import contextlib
 import functools
 import json
 import re
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, date, datetime
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypedDict
 
 import click
 
 from backfill_assets.kernel.core.addresses import address_of
+from backfill_assets.kernel.core.answers import DayText
 from backfill_assets.kernel.core.days import (
     DayRange,
     inclusive_range,
@@ -375,6 +376,25 @@ LAKE_MOMENT = LakeMomentType()
 
 
 INSTANT = click.DateTime(["%Y-%m-%dT%H:%M:%S", "%Y-%m-%dT%H:%M:%SZ", "%Y-%m-%dT%H:%MZ", "%Y-%m-%d"])
+
+
+class ObservationForm(TypedDict):
+    """What a look at a table of others found, as JSON values."""
+
+    version: int  # of the others' log
+    days: Sequence[DayText]  # whose rows are new, or others than before
+    rows_without_day: int
+
+
+class CandidateForm(TypedDict):
+    """What a candidate has built; days per table as text."""
+
+    name: str
+    folder: str
+    tables: Sequence[str]
+    days: Mapping[str, str]
+    behind: Mapping[str, str]
+    error: str
 
 
 def statuses_of_candidates(lake: Lake) -> Sequence[Any]:

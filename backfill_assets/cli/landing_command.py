@@ -7,12 +7,13 @@ Not here: comparing folder and ledger (`intake.scan`), and what is adopted or re
 
 from collections.abc import Iterator, Mapping, Sequence
 from datetime import date
-from typing import Any
+from typing import Any, TypedDict
 
 import click
 
 from backfill_assets.cli.common import (
     TEXT,
+    ObservationForm,
     json_and_lake,
     named_lake,
     opened_lake,
@@ -23,6 +24,7 @@ from backfill_assets.cli.drawing import number_text, remark
 from backfill_assets.cli.output import write_answer
 from backfill_assets.engines.lake_session import LakeSession
 from backfill_assets.intake.landed_changes import (
+    ScanForm,
     ScanReport,
     compare_each_source,
     joined_comparisons,
@@ -38,6 +40,12 @@ from backfill_assets.reading.readable import observe_others
 WHY_NOT_ACCEPTED = (
     "neither altered nor missing, and no scan found that it contradicts its declared totals"
 )
+
+
+class ScanAnswer(ScanForm):
+    """A scan of the landing folder, and of tables that others write, by their names."""
+
+    external: Mapping[str, ObservationForm]
 
 
 @click.command()
@@ -165,6 +173,17 @@ def _say_changes(observed: Sequence[Any]) -> None:
             remark(str(found))
 
 
+# Paths; of those that stay as they were, why.
+AcceptAnswer = TypedDict(
+    "AcceptAnswer",
+    {
+        "accepted": Sequence[str],
+        "unchanged": Mapping[str, str],
+        "neither altered nor missing": Sequence[str],
+    },
+)
+
+
 @click.group()
 def landing() -> None:
     """What to do with landed files."""
@@ -189,7 +208,7 @@ def accept(ctx: click.Context, note: str, paths: tuple[str, ...]) -> None:
         path: refused.get(path, WHY_NOT_ACCEPTED) for path in sorted(set(paths) - set(followed))
     }
     as_they_are = [path for path in unknown if path not in refused]
-    document = {
+    document: AcceptAnswer = {
         "accepted": followed,
         "unchanged": unknown,
         "neither altered nor missing": as_they_are,

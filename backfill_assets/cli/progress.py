@@ -9,11 +9,41 @@ import sys
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import date
-from typing import Any, TextIO
+from typing import Any, TextIO, TypedDict
 
 from backfill_assets.cli.drawing import remark
+from backfill_assets.kernel.core.answers import DayText
 from backfill_assets.kernel.core.days import DayRange, ranges_text
 from backfill_assets.kernel.core.records import json_of
+
+
+class TableOutcomeForm(TypedDict):
+    """What a run did to one table; numbers of days, but for `rows` and `seconds`."""
+
+    table: str
+    days: int
+    changed: int
+    unchanged: int
+    rewritten: int
+    rows: int
+    seconds: float
+    phases: Mapping[str, float]  # seconds
+    failed: bool
+    unlike: Sequence[DayText]  # the same inputs gave other rows before
+    incomplete: Sequence[DayText]
+    kept_back: Sequence[DayText]
+    ahead: Mapping[str, int]  # of earlier versions: empty
+
+
+class RunForm(TypedDict):
+    """A whole run."""
+
+    run_id: str | None  # None: no run was needed
+    success: bool
+    tables: Sequence[TableOutcomeForm]
+    cause: str | None
+    causes: Sequence[str]
+    seconds: float
 
 
 @dataclass(frozen=True)
@@ -34,14 +64,17 @@ class TableOutcome:
     ] = ()  # an input day is missing, or was made without a column that is read
     kept_back: tuple[date, ...] = ()  # refused, and left as they were, while the others were made
 
-    def to_dict(self) -> dict[str, Any]:
+    def to_dict(self) -> TableOutcomeForm:
         """Return the outcome as JSON values, with the keys of earlier versions."""
-        values: dict[str, Any] = json_of(vars(self))
-        values["seconds"] = round(self.seconds, 3)
-        values["unchanged"] = self.days - self.changed
-        values["ahead"] = {}  # of earlier versions; nothing fills it any more
-        values["unlike"] = values.pop("irreproducible")
-        values["failed"] = bool(values.pop("cause"))
+        named = {n: v for n, v in vars(self).items() if n not in ("cause", "irreproducible")}
+        others = {
+            "seconds": round(self.seconds, 3),
+            "unchanged": self.days - self.changed,
+            "ahead": {},  # of earlier versions; nothing fills it any more
+            "unlike": self.irreproducible,
+            "failed": bool(self.cause),
+        }
+        values: TableOutcomeForm = json_of(named | others)
         return values
 
 
@@ -69,15 +102,15 @@ class RunOutcome:
         """Whether nothing failed but days that were kept back, while the others were made."""
         return any(t.kept_back for t in self.tables) and not any(t.cause for t in self.tables)
 
-    def to_dict(self) -> dict[str, Any]:
+    def to_dict(self) -> RunForm:
         """Return the outcome as JSON values."""
         known = {
             "run_id": self.run_id or None,
             "cause": self.cause or None,
             "seconds": round(self.seconds, 3),
         }
-        values: dict[str, Any] = json_of(vars(self))
-        return values | known | {"causes": [*self.causes]}
+        values: RunForm = json_of(vars(self) | known | {"causes": self.causes})
+        return values
 
 
 def joined_outcome(runs: Sequence[RunOutcome]) -> RunOutcome:

@@ -20,7 +20,7 @@ import tempfile
 import threading
 from collections.abc import Awaitable, Callable, Iterator
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NotRequired, TypedDict
 
 import click
 
@@ -44,6 +44,23 @@ from backfill_assets.kernel.tables.home import Lake
 
 if TYPE_CHECKING:
     import dagster as dg
+
+
+class ServerAnswer(TypedDict):
+    """Whether the lake's server runs, and how."""
+
+    running: bool
+    pid: NotRequired[int]
+    version: NotRequired[str]  # what it runs
+    uptime_seconds: NotRequired[float]
+    rss_bytes: NotRequired[int]
+    in_use: NotRequired[bool]
+
+
+class StopAnswer(TypedDict):
+    """Whether a server was stopped."""
+
+    stopped: bool
 
 
 @click.group()

@@ -11,7 +11,7 @@ import sys
 from collections.abc import Iterable, Mapping
 from datetime import date, datetime
 from functools import partial
-from typing import Any, TextIO
+from typing import Annotated, Any, TextIO
 from urllib.parse import unquote
 
 import click
@@ -29,6 +29,7 @@ from backfill_assets.cli.drawing import draw_table, number_text, remark
 from backfill_assets.cli.output import write_answer
 from backfill_assets.engines.confs import S3Address
 from backfill_assets.engines.engine_paths import hadoop_address
+from backfill_assets.kernel.core.answers import InSchema
 from backfill_assets.kernel.core.records import json_of
 from backfill_assets.kernel.core.states import States
 from backfill_assets.kernel.core.texts import printable_text
@@ -43,6 +44,15 @@ SHOWN_ROWS = 100
 # A spreadsheet computes a text that begins so, and takes the others for the end of a cell or a row
 # unless quoted.
 FORMULA, ENDS_A_CELL = re.compile("[=+\\-@\t\r\n＝＋－＠]"), re.compile("[;\t\r]")
+
+
+# Open by nature: the query names the columns.
+SqlAnswer = Annotated[
+    list[dict[str, Any]], InSchema(description="Rows, by the names of the query's columns.")
+]
+AttachAnswer = Annotated[
+    dict[str, str], InSchema(description="The address of each table, by its name.")
+]
 
 
 @click.command()

@@ -7,21 +7,28 @@ day, which every write asks (`kernel.write.replace`), and days that a rollback h
 Guide: closed-books.
 """
 
-from backfill_assets.kernel.core.rooms import Command, Room
+from backfill_assets.kernel.core.rooms import Command, Document, Room
 
 ROOM = Room(
     name="closing",
     commands={
         "close": Command(
-            "closing.closing_command:close", "Correct", "Allow no write of days up to one."
+            "closing.closing_command:close",
+            "Correct",
+            "Allow no write of days up to one.",
+            {"": Document("closing.closing_command:MovesAnswer")},
         ),
         "reopen": Command(
-            "closing.closing_command:reopen", "Correct", "Allow writes of closed days again."
+            "closing.closing_command:reopen",
+            "Correct",
+            "Allow writes of closed days again.",
+            {"": Document("closing.closing_command:MovesAnswer")},
         ),
         "closed": Command(
             "closing.closing_command:closed",
             "Look",
             "Closed tables, and what came late for them.",
+            {"": Document("closing.closing_command:ClosedAnswer")},
         ),
     },
     offers={"late_lines": "closing.late_changes:late_lines"},

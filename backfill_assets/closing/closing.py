@@ -7,13 +7,16 @@ writes (`kernel.write.replace.refuse_closed_days`).
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import date
+from typing import TypedDict
 
+from backfill_assets.kernel.core.answers import DayText
 from backfill_assets.kernel.core.clock import utc_today
 from backfill_assets.kernel.core.closures import closure_receipt
 from backfill_assets.kernel.core.contracts import Contract
 from backfill_assets.kernel.core.days import ONE_DAY, inclusive_range, ranges_text
 from backfill_assets.kernel.core.errors import BackfillError
 from backfill_assets.kernel.core.receipts import Receipt
+from backfill_assets.kernel.core.records import json_of
 from backfill_assets.kernel.core.states import State, States
 from backfill_assets.kernel.tables.home import Lake
 from backfill_assets.kernel.tables.versions import record_versions
@@ -27,6 +30,14 @@ NOT_OPENED = "Nothing was opened"
 UNFINISHED = (State.MISSING, State.STALE, State.INCOMPLETE, State.PENDING, State.UNPINNED)
 
 
+class MovedForm(TypedDict):
+    """Up to which day a table was closed before, and is now; null: open from its first day."""
+
+    table: str
+    before: DayText | None
+    now: DayText | None
+
+
 @dataclass(frozen=True)
 class MovedClosure:
     """Up to which day a table was closed before, and is now; None: open from its first day on."""
@@ -35,10 +46,10 @@ class MovedClosure:
     before: date | None
     now: date | None
 
-    def to_dict(self) -> dict[str, str | None]:
+    def to_dict(self) -> MovedForm:
         """The move as JSON values."""
-        days = {"before": self.before, "now": self.now}
-        return {"table": self.table, **{k: str(d) if d else None for k, d in days.items()}}
+        values: MovedForm = json_of(vars(self))
+        return values
 
     def __str__(self) -> str:
         if self.now == self.before:

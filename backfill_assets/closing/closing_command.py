@@ -4,7 +4,9 @@ Not here: closing itself (`closing.closing`), and what came late (`closing.late_
 them needs a JVM or Dagster.
 """
 
+from collections.abc import Sequence
 from datetime import date
+from typing import TypedDict
 
 import click
 
@@ -21,14 +23,38 @@ from backfill_assets.cli.output import Part, write_answer
 from backfill_assets.closing.closing import (
     ClosingRequest,
     MovedClosure,
+    MovedForm,
     close_tables,
     reopen_tables,
 )
-from backfill_assets.closing.late_changes import LateIntoClosed, late_changes
+from backfill_assets.closing.late_changes import LateForm, LateIntoClosed, late_changes
+from backfill_assets.kernel.core.answers import DayText
 from backfill_assets.kernel.core.states import States
 from backfill_assets.kernel.tables.view import read_view
 
 TABLES_HELP = "Their names, comma-separated. [default: all that are made from other tables]"
+
+
+class MovesAnswer(TypedDict):
+    """Up to which day tables were closed before, and are now."""
+
+    tables: Sequence[MovedForm]
+
+
+class ClosureForm(TypedDict):
+    """Up to which day a table is closed, by whom and why."""
+
+    table: str
+    until: DayText
+    by: str
+    note: str
+
+
+class ClosedAnswer(TypedDict):
+    """The closures in force, and the closed days that a rebuild would change."""
+
+    closed: Sequence[ClosureForm]
+    late: Sequence[LateForm]
 
 
 @click.command()
@@ -70,27 +96,37 @@ def closed() -> None:
     lake, pipeline = opened_lake()
     states = pipeline.states(read_view(lake, pipeline.contracts))
     closures, late = _closures(states), [*late_changes(lake, states)]
-    document = {"closed": closures, "late": [change.to_dict() for change in late]}
+    document: ClosedAnswer = {
+        "closed": closures,
+        "late": [change.to_dict() for change in late],
+    }
     write_answer(document, _closed_parts(closures, late), nothing="No table is closed.")
 
 
 def _write_moves(moved: list[MovedClosure]) -> None:
     """Write what was closed or opened."""
-    write_answer({"tables": [move.to_dict() for move in moved]}, [str(move) for move in moved])
+    document: MovesAnswer = {"tables": [move.to_dict() for move in moved]}
+    write_answer(document, [str(move) for move in moved])
 
 
-def _closures(states: States) -> list[dict[str, str]]:
+def _closures(states: States) -> list[ClosureForm]:
     """The closures in force, as JSON values."""
-    found = []
+    found = list[ClosureForm]()
     for name in states.contracts:
         closure = states.view.table(name).closure
         if closure is not None:
-            why = {"by": closure.by, "note": closure.note}
-            found.append({"table": name, "until": str(closure.until), **why})
+            found.append(
+                {
+                    "table": name,
+                    "until": str(closure.until),
+                    "by": closure.by,
+                    "note": closure.note,
+                }
+            )
     return found
 
 
-def _closed_parts(closures: list[dict[str, str]], late: list[LateIntoClosed]) -> list[Part]:
+def _closed_parts(closures: list[ClosureForm], late: list[LateIntoClosed]) -> list[Part]:
     """The tables of `closed`; none where no table is closed."""
     if not closures:
         return []

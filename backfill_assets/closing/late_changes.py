@@ -6,8 +6,9 @@ Not here: closing days (`closing.closing`), and how late rows come in general (`
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from datetime import date
-from typing import Annotated
+from typing import Annotated, TypedDict
 
+from backfill_assets.kernel.core.answers import DayText
 from backfill_assets.kernel.core.contracts import Contract, InputKind
 from backfill_assets.kernel.core.days import ranges_text
 from backfill_assets.kernel.core.states import State, States
@@ -16,6 +17,16 @@ from backfill_assets.kernel.tables.home import Lake
 from backfill_assets.reading.system_tables import CheckedDay, LakeLook, SystemTable
 
 CHECK = "closed"  # the name of the check
+
+
+class LateForm(TypedDict):
+    """A closed day whose inputs changed since it was made."""
+
+    table: str
+    day: DayText
+    closed_until: DayText
+    rows: int | None
+    last_arrival: DayText | None
 
 
 @dataclass(frozen=True)
@@ -32,7 +43,7 @@ class LateIntoClosed:
     ]
     last_arrival: Annotated[date | None, "the newest of these arrival days"]
 
-    def to_dict(self) -> dict[str, str | int | None]:
+    def to_dict(self) -> LateForm:
         """The day as JSON values."""
         return {
             "table": self.table,

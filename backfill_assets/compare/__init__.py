@@ -7,7 +7,7 @@ between two contents. Not here: comparing with a side that is no table of a lake
 Guide: correcting-the-past.
 """
 
-from backfill_assets.kernel.core.rooms import Command, Room
+from backfill_assets.kernel.core.rooms import Command, Document, Room
 
 ROOM = Room(
     name="compare",
@@ -16,16 +16,19 @@ ROOM = Room(
             "compare.compare_command:compare",
             "Correct",
             "What differs between two versions.",
+            {"": Document("compare.compare_command:CompareAnswer")},
         ),
         "check-engine": Command(
             "compare.compare_command:check_engine",
             "Trust",
             "Recompute days on the other engine.",
+            {"": Document("compare.prove:EngineForm")},
         ),
         "prove": Command(
             "compare.prove_command:prove",
             "Trust",
             "Recompute days in another order.",
+            {"": Document("compare.prove:ProveAnswer")},
         ),
     },
     settings="compare.settings:CompareSettings",

@@ -6,7 +6,7 @@ Not here: comparing the rows (`compare.differences`) and drawing the report
 
 from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import TypedDict
 
 from backfill_assets.compare.differences import (
     NULL_BUCKET,
@@ -15,6 +15,7 @@ from backfill_assets.compare.differences import (
     SampleRow,
     find_differences,
 )
+from backfill_assets.kernel.core.answers import DaySpan
 from backfill_assets.kernel.core.contracts import Contract
 from backfill_assets.kernel.core.days import DayRange, ranges_text
 from backfill_assets.kernel.core.errors import BackfillError
@@ -46,6 +47,28 @@ class ColumnDifference:
         return not self.is_meant and (
             self.changed > 0 or self.nulls_before is None or self.nulls_after is None
         )
+
+
+class ChangeTotals(TypedDict):
+    """Numbers of rows over all days."""
+
+    added: int
+    removed: int
+    changed: int
+
+
+class CompareForm(DaySpan):
+    """Days of a table compared in two versions."""
+
+    table: str
+    from_version: int
+    to_version: int
+    statistic: str  # what `drift` of a column is
+    totals: ChangeTotals
+    days: Sequence[DayDifference]
+    columns: Sequence[ColumnDifference]
+    unmeant: Sequence[str]
+    samples: Sequence[SampleRow]
 
 
 @dataclass(frozen=True)
@@ -92,14 +115,8 @@ class CompareReport:
             f"{removed} removed, {changed} changed{self.one_sided}"
         )
 
-    def to_dict(self) -> dict[str, Any]:
+    def to_dict(self) -> CompareForm:
         """Return the report as JSON values."""
-        lists = {
-            "days": self.differing,
-            "columns": self.columns,
-            "unmeant": self.unmeant,
-            "samples": self.samples,
-        }
         return {
             "table": self.table,
             "from": str(self.days.start),
@@ -107,8 +124,15 @@ class CompareReport:
             "from_version": self.before,
             "to_version": self.after,
             "statistic": STATISTIC,
-            "totals": {n: self.total(n) for n in ("added", "removed", "changed")},
-            **{key: json_of(value) for key, value in lists.items()},
+            "totals": {
+                "added": self.total("added"),
+                "removed": self.total("removed"),
+                "changed": self.total("changed"),
+            },
+            "days": json_of(self.differing),
+            "columns": json_of(self.columns),
+            "unmeant": self.unmeant,
+            "samples": json_of(self.samples),
         }
 
 

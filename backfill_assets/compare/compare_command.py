@@ -14,7 +14,7 @@ import click
 from backfill_assets.cli.common import days_options, opened_lake, split_names, target_option
 from backfill_assets.cli.drawing import Page, PageSection, TextTable, number_text, write_page
 from backfill_assets.cli.output import Output, reporting_command
-from backfill_assets.compare.compare import CompareReport, CompareRequest
+from backfill_assets.compare.compare import CompareForm, CompareReport, CompareRequest
 from backfill_assets.compare.compare import compare_days as compare_of
 from backfill_assets.compare.differences import DayDifference, SampleRow
 from backfill_assets.kernel.core.days import DayRange
@@ -30,6 +30,10 @@ VERSION = click.IntRange(min=0)
 # Per table that a plan wrote its name, the days, the version before and the version after.
 PlanChanges = Callable[[Lake, str, int | None, str], Sequence[tuple[str, DayRange, int, int]]]
 MOMENTS = ("from_version", "to_version", "other_lake")
+
+
+# A list of a plan's tables; else one table.
+CompareAnswer = CompareForm | list[CompareForm]
 
 
 @click.command()

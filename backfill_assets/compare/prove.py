@@ -16,10 +16,11 @@ from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from datetime import date, datetime
 from pathlib import Path
-from typing import Any
+from typing import TypedDict
 
 from backfill_assets.compare.recompute import (
     Recomputation,
+    RecomputationForm,
     Recomputed,
     RecomputeVerdict,
     SessionOnOwnServer,
@@ -217,7 +218,23 @@ def _proof_outcome(proven: Recomputed) -> str:
     return EQUAL if proven.equal else DIFFERS
 
 
+class DueProofs(TypedDict):
+    """The proofs of a day, or why none is due (`waits`)."""
+
+    waits: str
+    proofs: Sequence[Proof]
+
+
+ProveAnswer = Recomputation | DueProofs
+
+
 CHECK_ENGINE_REASON = "check-engine"
+
+
+class EngineForm(RecomputationForm):
+    """Days computed again on the other engine."""
+
+    engine: str
 
 
 @dataclass(frozen=True)
@@ -227,7 +244,7 @@ class EngineReport(Recomputation):
 
     engine: str = ""
 
-    def to_dict(self) -> dict[str, Any]:
+    def to_dict(self) -> EngineForm:
         """Return the report as JSON values."""
         return {"engine": self.engine, **super().to_dict()}
 

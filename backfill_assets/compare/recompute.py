@@ -6,12 +6,12 @@ does not say how its rows came about is passed over, with the reason.
 """
 
 from collections import defaultdict
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import date, datetime
 from operator import attrgetter
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, TypedDict
 
 from backfill_assets.compare.differences import DayDifference, SampleRow, find_differences
 from backfill_assets.engines.lake_session import LakeSession, explaining_losses
@@ -82,6 +82,22 @@ class RecomputeVerdict:
         return RecomputeVerdict(self.table, *joined)
 
 
+class RefusedTable(TypedDict):
+    """A table that could not be computed, and why."""
+
+    table: str
+    reason: str
+
+
+class RecomputationForm(TypedDict):
+    """Days computed again: how many, how many differ, and the tables."""
+
+    compared: int
+    differing: int
+    tables: Sequence[RecomputeVerdict]
+    refused: Sequence[RefusedTable]
+
+
 @dataclass(frozen=True)
 class Recomputation:
     """The verdict of each table, and the tables that could not be computed, with the reason."""
@@ -99,15 +115,13 @@ class Recomputation:
         """Return the days of tables whose rows are others."""
         return sum(not d.equal for v in self.verdicts for d in v.days)
 
-    def to_dict(self) -> dict[str, Any]:
+    def to_dict(self) -> RecomputationForm:
         """Return the verdicts as JSON values."""
-        refused = [{"table": table, "reason": reason} for table, reason in self.refused]
-        tables = json_of(self.verdicts)
         return {
             "compared": self.compared,
             "differing": self.differing,
-            "tables": tables,
-            "refused": refused,
+            "tables": json_of(self.verdicts),
+            "refused": [{"table": table, "reason": reason} for table, reason in self.refused],
         }
 
 

@@ -4,11 +4,16 @@ Uses the kernel and `intake`, which keeps late rows of it out. Adds the command 
 Not here: deleting files that nothing needs (`upkeep`). Guide: correcting-the-past.
 """
 
-from backfill_assets.kernel.core.rooms import Command, Room
+from backfill_assets.kernel.core.rooms import Command, Document, Room
 
 ROOM = Room(
     name="erasure",
     commands={
-        "forget": Command("erasure.forget_command:forget", "Keep", "Erase an entity for good."),
+        "forget": Command(
+            "erasure.forget_command:forget",
+            "Keep",
+            "Erase an entity for good.",
+            {"": Document("erasure.forget_command:ForgetAnswer")},
+        ),
     },
 )

@@ -9,7 +9,7 @@ import os
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypedDict
 
 import click
 
@@ -55,6 +55,27 @@ if TYPE_CHECKING:
 # Keys of a certificate: fingerprints of the rows of others before, and days on which they changed.
 OTHERS, DIFFERING = "others", "differing"
 KINDS = {folder.strip("."): folder for folder in steps.DROPS}
+
+
+class FoundAnswer(TypedDict):
+    """The files that hold an entity, or mention it, by their place; what stands in the way."""
+
+    holding: Mapping[str, int]
+    mentions: Mapping[str, int]
+    not_searched: Mapping[str, int]
+    obstacles: Sequence[str]
+    done: bool
+
+
+class RenamedAnswer(TypedDict):
+    """Earlier erasures in which a column has a new name."""
+
+    erasures: Sequence[str]
+    old: str
+    new: str
+
+
+ForgetAnswer = FoundAnswer | RenamedAnswer
 
 
 @click.command()
@@ -139,7 +160,7 @@ def _answer_found(
     where it was `done`, which copies nobody here can delete."""
     lake = request.lake
     holding, mentions, unread = map(request.places, (found.held, found.mentions, found.unread))
-    document = {
+    document: FoundAnswer = {
         "holding": holding,
         "mentions": mentions,
         "not_searched": unread,
@@ -191,10 +212,8 @@ def _record_renaming(lake: Lake, entity: Sequence[str], renamed: str, note: str)
     with table_lock(lake.place, FORGOTTEN):
         changed = rename_column(lake, old, new, note)
     text = f"{len(changed)} erasure(s) name {new or 'no column'} in place of {old} now."
-    write_answer(
-        {"erasures": [e.name for e in changed], "old": old, "new": new},
-        [text, *erasure_doubts(lake)],
-    )
+    document: RenamedAnswer = {"erasures": [e.name for e in changed], "old": old, "new": new}
+    write_answer(document, [text, *erasure_doubts(lake)])
 
 
 def _show_advice(request: steps.ForgetRequest, found: steps.FoundFiles) -> None:

@@ -5,13 +5,16 @@ Uses the kernel and `reading`. Adds the command `export`, and its job in Dagster
 (`reading`). Guide: as-others-write.
 """
 
-from backfill_assets.kernel.core.rooms import Command, Room
+from backfill_assets.kernel.core.rooms import Command, Document, Room
 
 ROOM = Room(
     name="export",
     commands={
         "export": Command(
-            "export.export_command:export", "Keep", "Changed days to a folder or database."
+            "export.export_command:export",
+            "Keep",
+            "Changed days to a folder or database.",
+            {"": Document("export.export_command:ExportAnswer")},
         ),
     },
     settings="export.settings:ExportsSettings",

@@ -13,9 +13,11 @@ from backfill_assets.cli.common import (
     say_why_readers_wait,
 )
 from backfill_assets.cli.output import write_answer
-from backfill_assets.export.export import export_all
+from backfill_assets.export.export import Exported, export_all
 from backfill_assets.export.export import export_days as export_table
 from backfill_assets.kernel.core.days import DayRange
+
+ExportAnswer = list[Exported]
 
 
 @click.command()

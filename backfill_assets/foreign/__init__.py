@@ -6,7 +6,7 @@ Uses the kernel, `assets`, with which it goes, `engines`, `pipeline`, `reading`.
 Guide: tables-of-others.
 """
 
-from backfill_assets.kernel.core.rooms import Command, Room
+from backfill_assets.kernel.core.rooms import Command, Document, Room
 
 ROOM = Room(
     name="foreign",
@@ -16,12 +16,19 @@ ROOM = Room(
             "foreign.adopt_command:adopt",
             "Load",
             "A Delta table becomes one of the lake.",
+            {"": Document("foreign.adopting:AdoptedForm")},
         ),
         "locate": Command(
-            "foreign.catalog_command:locate", "Load", "Where a catalog has a table of others."
+            "foreign.catalog_command:locate",
+            "Load",
+            "Where a catalog has a table of others.",
+            {"": Document("foreign.catalog_command:LocateAnswer")},
         ),
         "register": Command(
-            "foreign.catalog_command:register", "Keep", "Tables by name in Spark's own catalog."
+            "foreign.catalog_command:register",
+            "Keep",
+            "Tables by name in Spark's own catalog.",
+            {"": Document("foreign.catalog_command:RegisterAnswer")},
         ),
     },
     offers={

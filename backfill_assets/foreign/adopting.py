@@ -12,7 +12,7 @@ from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import date, timedelta
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, TypedDict
 
 import stamina
 
@@ -33,6 +33,7 @@ from backfill_assets.foreign.adoptable import (
     refuse_unfit,
     refuse_wrong_days,
 )
+from backfill_assets.kernel.core.answers import DayText
 from backfill_assets.kernel.core.clock import utc_now
 from backfill_assets.kernel.core.contracts import Contract
 from backfill_assets.kernel.core.days import ranges_text
@@ -93,6 +94,15 @@ FROM_NOTHING = Parameters(
 MOST_NAMED_DAYS = 10  # days that a refusal names one by one
 
 
+class AdoptedForm(TypedDict):
+    """An adopted table as JSON values."""
+
+    table: str
+    version: int
+    days: Sequence[DayText]
+    rows: int
+
+
 @dataclass(frozen=True)
 class AdoptedTable:
     """An adopted table."""
@@ -109,7 +119,7 @@ class AdoptedTable:
             "file was touched"
         )
 
-    def to_dict(self) -> dict[str, Any]:
+    def to_dict(self) -> AdoptedForm:
         """The result as JSON values."""
         return {
             "table": self.table,

@@ -3,6 +3,9 @@
 Not here: asking a catalog (`catalog`).
 """
 
+from collections.abc import Sequence
+from typing import TypedDict
+
 import click
 
 from backfill_assets.cli.common import (
@@ -12,9 +15,25 @@ from backfill_assets.cli.common import (
     opened_lake,
 )
 from backfill_assets.cli.output import write_answer
+from backfill_assets.foreign.catalog import NamedTable
 from backfill_assets.foreign.settings import registered_schema
 from backfill_assets.kernel.core.addresses import CATALOG_NAME
 from backfill_assets.kernel.core.errors import raise_first_error
+
+
+class RegisterAnswer(TypedDict):
+    """The tables that have a name in a schema of a catalog."""
+
+    schema: str
+    tables: Sequence[NamedTable]
+
+
+class LocateAnswer(TypedDict):
+    """Where a catalog has a table of others now, and had it before ("": nowhere)."""
+
+    name: str
+    place: str
+    before: str
 
 
 @click.command()
@@ -45,7 +64,8 @@ def register(schema: str | None) -> None:
         t.name for t in pipeline.tables if not t.contract.external and lake.store.exists(t.name)
     ]
     named, failed = register_tables(LakeSession(lake), made, chosen)
-    write_answer({"schema": chosen, "tables": [vars(n) for n in named]}, named)
+    document: RegisterAnswer = {"schema": chosen, "tables": named}
+    write_answer(document, named)
     raise_first_error(failed)
 
 
@@ -68,6 +88,5 @@ def locate(name: str) -> None:
         raise click.BadParameter("use SCHEMA.TABLE or CATALOG.SCHEMA.TABLE", param_hint="NAME")
     place, before = locate_table(LakeSession(named_lake()), name)
     moved = f" (before: {before})" if before not in ("", place) else ""
-    write_answer(
-        {"name": name, "place": place, "before": before}, [f"located    {name}: {place}{moved}"]
-    )
+    document: LocateAnswer = {"name": name, "place": place, "before": before}
+    write_answer(document, [f"located    {name}: {place}{moved}"])

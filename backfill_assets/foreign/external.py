@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any
 from urllib.parse import unquote
 
 from backfill_assets.assets.declared import catalog_places, declared_tables
+from backfill_assets.cli.common import ObservationForm
 from backfill_assets.kernel.core.addresses import table_address
 from backfill_assets.kernel.core.contracts import Column, Contract
 from backfill_assets.kernel.core.days import ONE_DAY, ranges_text
@@ -129,7 +130,7 @@ class Observation:
         kind = "adopted " if self.is_adopted else "external"
         return f"{kind}   {self.table}: version {self.version} there, {changed}{without}"
 
-    def to_dict(self) -> dict[str, Any]:
+    def to_dict(self) -> ObservationForm:
         """What was found as JSON values."""
         return {
             "version": self.version,

@@ -5,7 +5,7 @@ Uses the kernel, `engines` and `buckets`. Adds the commands `scan` and `landing`
 tables that are computed from raw (`pipeline`). Guides: own-files, several-sources.
 """
 
-from backfill_assets.kernel.core.rooms import Command, Room
+from backfill_assets.kernel.core.rooms import Command, Document, Room
 
 ROOM = Room(
     name="intake",
@@ -16,11 +16,13 @@ ROOM = Room(
             "cli.landing_command:scan",
             "Load",
             "Take stock of the landing folder.",
+            {"": Document("cli.landing_command:ScanAnswer")},
         ),
         "landing": Command(
             "cli.landing_command:landing",
             "Load",
             "Accept altered or missing files.",
+            {"accept": Document("cli.landing_command:AcceptAnswer")},
         ),
     },
     offers={

@@ -6,10 +6,10 @@ commands need none.
 """
 
 from collections import Counter, defaultdict
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import date, datetime, timedelta
-from typing import Any
+from typing import TypedDict
 
 from backfill_assets.engines.loss import failing_alone
 from backfill_assets.engines.server import engine_named
@@ -46,6 +46,7 @@ from backfill_assets.intake.table_changes import (
     with_recorded_contents,
 )
 from backfill_assets.intake.unsettled import unsettled
+from backfill_assets.kernel.core.answers import DayText
 from backfill_assets.kernel.core.clock import utc_now
 from backfill_assets.kernel.core.digests import digest_of
 from backfill_assets.kernel.core.errors import (
@@ -63,6 +64,32 @@ from backfill_assets.kernel.write.session import Session
 Intakes = Sequence[tuple[LandedFile, StoredFile]]
 # Of `deliveries`; a change that refuses other rows raises it, and every file is counted again.
 RULES_VERSION = 1
+
+
+class NewFile(TypedDict):
+    """The rows of a file that was read for the first time."""
+
+    rows: int
+    bad_rows: int
+
+
+class ScanForm(TypedDict):
+    """A scan of the landing folder: paths, and by the paths reasons."""
+
+    new: Mapping[str, NewFile]
+    copies: Mapping[str, str]
+    refused: Mapping[str, str]
+    waiting: Mapping[str, str]
+    unreadable: Mapping[str, str]
+    contradicted: Mapping[str, str]
+    ahead: Mapping[str, str]
+    altered: Sequence[str]
+    missing: Sequence[str]
+    vanished: Sequence[str]
+    let_go: Sequence[str]
+    blocked_days: Sequence[DayText]
+    known: int
+    example: str
 
 
 @dataclass(frozen=True)
@@ -97,7 +124,7 @@ class ScanReport:
         found = (self.altered, self.missing, self.refused, self.unreadable, self.contradicted)
         return not any(found)
 
-    def to_dict(self) -> dict[str, Any]:
+    def to_dict(self) -> ScanForm:
         """The report as JSON values."""
         return {
             "new": {k: {"rows": r, "bad_rows": b} for k, (r, b) in self.new.items()},

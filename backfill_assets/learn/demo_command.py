@@ -4,9 +4,11 @@ Not here: making them (`learn.example_lakes`), and a lake of one's own (`init`).
 """
 
 import shutil
+from collections.abc import Mapping, Sequence
 from datetime import date, timedelta
 from functools import partial
 from pathlib import Path
+from typing import TypedDict
 
 import click
 
@@ -14,7 +16,7 @@ from backfill_assets.cli.backfill import require_partitions, run_work
 from backfill_assets.cli.common import DAY, json_and_lake, lake_root, opened_lake
 from backfill_assets.cli.drawing import TextTable, draw_table, number_text, remark
 from backfill_assets.cli.output import write_answer
-from backfill_assets.cli.progress import RunOutcome
+from backfill_assets.cli.progress import RunForm, RunOutcome
 from backfill_assets.engines.server import stop_server
 from backfill_assets.kernel.core.clock import utc_today
 from backfill_assets.kernel.core.days import ONE_DAY, DayRange
@@ -35,7 +37,28 @@ from backfill_assets.learn.example_lakes import (
     make_example,
 )
 from backfill_assets.reading.rejected import reason_kinds, refused_rows
-from backfill_assets.reports.status import DayStatus, StatusReport, lake_status
+from backfill_assets.reports.status import DayStatus, StatusForm, StatusReport, lake_status
+
+
+class DemoAnswer(TypedDict):
+    """A sample lake and its two loads; rows in quarantine by reason."""
+
+    lake: str
+    runs: Sequence[RunForm]
+    quarantine: Mapping[str, int]
+    status: StatusForm
+
+
+class MadeExample(TypedDict):
+    """A lake to learn from, and the file that leads through it."""
+
+    example: str
+    lake: str
+    steps: str
+
+
+# What each example shows, by its name; or the one that was made.
+ExampleAnswer = dict[str, str] | MadeExample
 
 
 @click.command()
@@ -188,5 +211,5 @@ def example(name: str | None) -> None:
         f"Read {root / STEPS}: it begins in an empty folder, by making this lake under a name of "
         "its own."
     )
-    document = {"example": name, "lake": str(root), "steps": str(root / STEPS)}
+    document: MadeExample = {"example": name, "lake": str(root), "steps": str(root / STEPS)}
     write_answer(document, [f"made {root}: {known[name]}", read])

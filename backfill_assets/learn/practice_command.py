@@ -8,12 +8,13 @@ lakes to try on (`demo`).
 import shutil
 import sys
 import tempfile
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from contextlib import suppress
 from functools import partial
 from pathlib import Path
 from queue import Empty, Queue
 from threading import Thread
+from typing import Any, TypedDict
 
 import click
 
@@ -30,6 +31,61 @@ from backfill_assets.cli.drawing import (
 from backfill_assets.cli.output import write_answer
 from backfill_assets.kernel.core.errors import BackfillError, refuse_unknown_names
 from backfill_assets.learn.lab import LABS, LabStep, run_lab
+
+
+class LabStepForm(TypedDict):
+    """A step of a lab; what its form gave is open by nature."""
+
+    title: str
+    text: str
+    columns: Sequence[str]
+    rows: Sequence[Sequence[Any]]
+    form: str
+    expected: Any
+    found: Any
+    holds: bool
+
+
+class DoneLab(TypedDict):
+    """A lab that was run."""
+
+    lab: str
+    steps: Sequence[LabStepForm]
+
+
+class PlantedCopy(TypedDict):
+    """A copy of a lake with a fault, which is left to you."""
+
+    copy: str
+    symptom: str
+    hints: Sequence[str]
+
+
+class ScoreForm(TypedDict):
+    """The score of a drill."""
+
+    limit: float
+    planted: int
+    seen_s: float | None
+    mended_s: float | None
+    wrong_rows: int
+    needless: int
+    hints: int
+    wrong_guesses: int
+    points: int
+
+
+class GuideText(TypedDict):
+    """A guide in Markdown."""
+
+    guide: str
+    text: str
+
+
+# Without a name, a line about each by its name.
+LabAnswer = dict[str, str] | DoneLab
+DrillAnswer = dict[str, str] | PlantedCopy | ScoreForm
+GuideAnswer = dict[str, str] | GuideText
 
 
 @click.command()

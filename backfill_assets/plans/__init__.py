@@ -5,7 +5,7 @@ Uses the kernel, `intake`, `compare` and `reading`. Adds the commands `plan`, `r
 (`cli.backfill`). Guide: plans.
 """
 
-from backfill_assets.kernel.core.rooms import Command, Room
+from backfill_assets.kernel.core.rooms import Command, Document, Room
 
 ROOM = Room(
     name="plans",
@@ -14,17 +14,32 @@ ROOM = Room(
             "plans.plan_command:plan",
             "Correct",
             "Plan a backfill in chunks, with a price.",
+            {
+                "": Document("plans.plan_command:PlanAnswer"),
+                "list": Document("plans.plan_command:PlanListAnswer"),
+                "show": Document("plans.plan_page:PlanForm"),
+                "pause": Document("plans.plan_command:MarkedPlan"),
+                "resume": Document("plans.plan_command:MarkedPlan"),
+                "cancel": Document("plans.plan_command:MarkedPlan"),
+            },
         ),
-        "run": Command("plans.run_command:run", "Correct", "Run a plan: chunk, gate, chunk."),
+        "run": Command(
+            "plans.run_command:run",
+            "Correct",
+            "Run a plan: chunk, gate, chunk.",
+            {"": Document("plans.plan_page:PlanForm")},
+        ),
         "rollback": Command(
             "plans.rollback_command:rollback",
             "Correct",
             "Put days back to what they held.",
+            {"": Document("plans.rollback:RollbackForm")},
         ),
         "release": Command(
             "plans.rollback_command:release",
             "Correct",
             "Allow rebuilds of days put back.",
+            {"": Document("plans.rollback_command:ReleaseAnswer")},
         ),
     },
     settings="plans.settings:PlansSettings",

@@ -3,8 +3,8 @@
 Elsewhere: making a plan (`plans.plan`), its output (`plan_page`), running it (`run`).
 """
 
-from collections.abc import Callable
-from typing import Any
+from collections.abc import Callable, Sequence
+from typing import Any, TypedDict
 
 import click
 
@@ -22,6 +22,7 @@ from backfill_assets.cli.common import (
 from backfill_assets.cli.drawing import TextTable, remark
 from backfill_assets.cli.landing_command import observed_lake
 from backfill_assets.cli.output import entered_options, options_of, write_answer
+from backfill_assets.kernel.core.answers import DaySpan, DayText
 from backfill_assets.kernel.core.days import DayRange, parse_span
 from backfill_assets.kernel.core.rooms import offered_function
 from backfill_assets.pipeline.own_files import reached_paths
@@ -40,7 +41,7 @@ from backfill_assets.plans.files import (
 from backfill_assets.plans.files import resume_plan as resume_plan
 from backfill_assets.plans.model import MOST_CHUNK_DAYS
 from backfill_assets.plans.plan import TEMPLATES, PlanRequest, make_plan
-from backfill_assets.plans.plan_page import runbook_text, show_progress
+from backfill_assets.plans.plan_page import PlanForm, runbook_text, show_progress
 from backfill_assets.plans.policy import Policy, PolicyOptions, Tolerances
 from backfill_assets.plans.preflight import usual_parallel
 from backfill_assets.plans.progress import read_progress
@@ -57,6 +58,38 @@ def _parsed_canary(text: str) -> int | DayRange:
             f"{text} days are no canary: 0 to {MOST_CANARY_DAYS}, or which: DAY or A..B."
         )
     return int(text)
+
+
+class NothingPlanned(TypedDict):
+    """Days that need nothing: there is no plan, and no id."""
+
+    id: None
+    state: str
+    days: tuple[DayText, DayText]
+    tables: Sequence[str]
+
+
+class ListedPlan(DaySpan):
+    """A plan among all of a lake; `chunks`: their number."""
+
+    id: str
+    state: str
+    tables: Sequence[str]
+    chunks: int
+    user: str
+    reason: str
+    note: str
+
+
+class MarkedPlan(TypedDict):
+    """A plan that was paused, resumed or cancelled."""
+
+    id: str
+    done: str
+
+
+PlanAnswer = PlanForm | NothingPlanned
+PlanListAnswer = list[ListedPlan]
 
 
 @click.group(invoke_without_command=True)
@@ -138,9 +171,14 @@ def _make_and_show(options: dict[str, Any]) -> bool:
         )
         new_plan = make_plan(lake, pipeline, request)
     if new_plan.nothing_to_do and not options["look"]:
-        span = [str(days.start), str(days.last)]
-        document = {"id": None, "state": "nothing to do", "days": span, "tables": tables}
-        write_answer(document, [new_plan.nothing_to_do])
+        span = str(days.start), str(days.last)
+        nothing: NothingPlanned = {
+            "id": None,
+            "state": "nothing to do",
+            "days": span,
+            "tables": tables,
+        }
+        write_answer(nothing, [new_plan.nothing_to_do])
         return True
     keep_plan(lake, new_plan)
     show_progress(read_progress(lake, pipeline, new_plan))
@@ -168,7 +206,7 @@ def list_plans() -> None:
     for error in damaged_plans(lake):
         remark(f"Note: {error}")
     states = [(p, plan_state(lake, p)) for p in readable_plans(lake)]
-    document = [
+    document: PlanListAnswer = [
         {
             "id": p.id,
             "state": s,

@@ -4,21 +4,26 @@ Markdown; and JSON.
 Elsewhere: the figures (`plans.model`, `plans.progress`).
 """
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict
 from functools import partial
-from typing import Any
+from typing import Any, NotRequired, TypedDict
 
 import click
 
 from backfill_assets.cli.drawing import PageSection, TextTable, number_text, say, size_text
 from backfill_assets.cli.output import write_answer
+from backfill_assets.kernel.core.answers import InstantText
 from backfill_assets.kernel.core.days import DayRange, contiguous_ranges
+from backfill_assets.plans.files import Acceptance, Resumption
 from backfill_assets.plans.gate import widened_command
 from backfill_assets.plans.gates import gate_descriptions
 from backfill_assets.plans.model import (
     DayMove,
+    Pins,
     Plan,
+    PlanChunk,
+    PlanCode,
     PlanLook,
     PreflightTick,
     Price,
@@ -26,13 +31,51 @@ from backfill_assets.plans.model import (
     moves_rows,
     plan_dict,
 )
-from backfill_assets.plans.progress import ChunkProgress, Progress, Took
+from backfill_assets.plans.policy import Days, Policy
+from backfill_assets.plans.progress import (
+    ChunkProgress,
+    ChunkProgressForm,
+    Progress,
+    Took,
+    TookForm,
+)
+from backfill_assets.plans.skew import KeyShare
 
 SHOWN = 3
 TABLE_COLUMNS = ("table", "key", "write", "why", "reads", "follows", "price", "took")
 CHUNK_COLUMNS = ("chunk", "days", "kind", "state", "expected", "took")
 LOOK_COLUMNS = ("table", "day", "gains", "loses", "other content", "in the range")
 LISTED_DAYS = 31
+
+
+class PlanForm(TypedDict):
+    """A plan and how far it is, as JSON values; days are the first and the last one."""
+
+    id: str
+    created: InstantText
+    user: str
+    days: Days
+    tables: Sequence[str]
+    chunks: Sequence[PlanChunk]
+    policy: Policy
+    pins: Pins
+    impacts: Sequence[TableImpact]
+    preflight: Sequence[PreflightTick]
+    prices: Mapping[str, Price]  # by chunk
+    reason: str
+    note: str
+    retention_days: int | None
+    look: PlanLook | None
+    code: PlanCode | None
+    parallel: str  # why so many chunks run at once
+    shares: NotRequired[Sequence[KeyShare]]
+    state: str
+    stopped: str  # why
+    progress: Sequence[ChunkProgressForm]
+    resumed: Sequence[Resumption]
+    hours: str  # of earlier versions
+    accepted: Sequence[Acceptance]
+    took: Mapping[str, TookForm]  # by table
 
 
 def show_progress(current: "Progress", outcome: bool = False) -> None:

@@ -10,6 +10,7 @@ from typing import Annotated, Any, Literal
 
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, PlainSerializer, model_validator
 
+from backfill_assets.kernel.core.answers import DayText, InSchema
 from backfill_assets.kernel.core.days import DayRange, inclusive_range
 from backfill_assets.kernel.core.write_mode import OnBadDays, WriteMode
 
@@ -28,6 +29,7 @@ Days = Annotated[
     DayRange,
     BeforeValidator(_parsed_days),
     PlainSerializer(lambda days: [str(days.start), str(days.last)]),
+    InSchema(written_as=tuple[DayText, DayText]),
 ]
 
 

@@ -9,12 +9,14 @@ from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from datetime import date
 from enum import StrEnum
-from typing import Any, NamedTuple, TypeVar
+from typing import Any, NamedTuple, TypedDict, TypeVar
 
+from backfill_assets.kernel.core.answers import DaySpan
 from backfill_assets.kernel.core.contracts import Contract
 from backfill_assets.kernel.core.days import DayRange
 from backfill_assets.kernel.core.plans import CHUNK_TAG, PLAN_TAG
 from backfill_assets.kernel.core.receipts import KEPT, DayEntry, Receipt
+from backfill_assets.kernel.core.records import json_of
 from backfill_assets.kernel.core.states import State, States
 from backfill_assets.kernel.tables.home import Lake
 from backfill_assets.kernel.tables.view import read_view
@@ -153,6 +155,29 @@ def table_before_plan(lake: Lake, contract: Contract, writes: PlanWrites) -> Tab
     return TableBefore(before_lake, view.version, entries)
 
 
+class TookForm(TypedDict):
+    """What writes cost as JSON values; None: nothing is written, or nobody measured."""
+
+    seconds: float | None
+    cpu_s: float | None
+    rows: int | None
+    bytes: int | None
+
+
+class ChunkProgressForm(TookForm, DaySpan):
+    """A chunk of a plan as JSON values; `expected_s`: the least, the likely and the most."""
+
+    number: int
+    kind: ChunkKind
+    state: ChunkState
+    todo: Mapping[str, int]  # days per table
+    expected_s: tuple[float, float, float] | None
+    expected_cpu_s: float | None
+    expected_rows: int | None
+    expected_bytes: int | None
+    kept: int
+
+
 @dataclass(frozen=True)
 class Took:
     """What writes cost."""
@@ -180,7 +205,7 @@ class Took:
             kept=sum(e.counts.get(KEPT, 0) for e in entries),
         )
 
-    def to_dict(self) -> dict[str, Any]:
+    def to_dict(self) -> TookForm:
         """The same as JSON values."""
         return {"seconds": self.seconds, "cpu_s": self.cpu, "rows": self.rows, "bytes": self.bytes}
 
@@ -201,8 +226,12 @@ class ChunkProgress:
     price: Price | None
     took: Took | None  # by its receipts; None: it has none yet
 
-    def to_dict(self) -> dict[str, Any]:
+    def to_dict(self) -> ChunkProgressForm:
         """The chunk as JSON values."""
+        values: ChunkProgressForm = json_of(self._named_values())
+        return values
+
+    def _named_values(self) -> dict[str, Any]:
         return {
             "number": self.chunk.number,
             "from": str(self.chunk.days.start),

@@ -13,11 +13,12 @@ from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import date
 from operator import attrgetter
-from typing import Any
+from typing import NotRequired, TypedDict
 
 import pyarrow as pa
 from deltalake import DeltaTable
 
+from backfill_assets.kernel.core.answers import DayText
 from backfill_assets.kernel.core.contracts import Contract
 from backfill_assets.kernel.core.days import contiguous_ranges
 from backfill_assets.kernel.core.errors import BackfillError, Superseded
@@ -69,6 +70,29 @@ class RestoreRequest:
     seen: Mapping[date, int]
 
 
+class RestoredDay(TypedDict):
+    """A day to put back: what it holds, and what it held then."""
+
+    day: DayText
+    to_version: int
+    rows: int
+    fingerprint: str
+    rows_then: int
+    fingerprint_then: str
+
+
+class RestoreForm(TypedDict):
+    """A restore of one table as JSON values."""
+
+    table: str
+    version: int | None  # of its commit; None: not committed yet
+    days: Sequence[RestoredDay]
+    files_back: int
+    files_out: int
+    bytes_back: int
+    absent_columns: NotRequired[Sequence[str]]
+
+
 @dataclass(frozen=True)
 class PreparedRestore:
     """A restore of one table that passed all checks. Days that are held with that content already
@@ -85,9 +109,9 @@ class PreparedRestore:
     base: int = NO_VERSION  # the table's version by which it was decided
     version: int | None = None  # of its commit; None: not committed yet
 
-    def to_dict(self) -> dict[str, Any]:
+    def to_dict(self) -> RestoreForm:
         """The restore as JSON values."""
-        days = []
+        days = list[RestoredDay]()
         for day, then in self.entries.items():
             now = self.now[day].entry
             days.append(
@@ -100,7 +124,7 @@ class PreparedRestore:
                     "fingerprint_then": then.fingerprint,
                 }
             )
-        document: dict[str, Any] = {
+        document: RestoreForm = {
             "table": self.contract.name,
             "version": self.version,
             "days": days,

@@ -9,10 +9,11 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from datetime import date
-from typing import Any
+from typing import TypedDict
 
 from pydantic import ConfigDict
 
+from backfill_assets.kernel.core.answers import DaySpan
 from backfill_assets.kernel.core.contracts import Contract
 from backfill_assets.kernel.core.days import contiguous_ranges, ranges_text
 from backfill_assets.kernel.core.errors import BackfillError
@@ -28,7 +29,7 @@ from backfill_assets.plans import restore
 from backfill_assets.plans.files import find_plan, is_running, plan_ids
 from backfill_assets.plans.model import Plan
 from backfill_assets.plans.policy import Days, RollbackOptions
-from backfill_assets.plans.restore import PreparedRestore, RestoreRequest
+from backfill_assets.plans.restore import PreparedRestore, RestoreForm, RestoreRequest
 from backfill_assets.reading.downstream import stale_after_entries
 
 UNDOING = (ROLLBACK, RELEASE)
@@ -73,6 +74,15 @@ class RollbackRequest(RollbackOptions):
         return self.chunk in ("", receipt.tags.get(CHUNK_TAG))
 
 
+class RollbackForm(TypedDict):
+    """What was put back, or would be, and which days that makes stale."""
+
+    done: bool
+    tables: Sequence[RestoreForm]
+    stale: Mapping[str, Sequence[DaySpan]]  # per table
+    untouched: Sequence[str]
+
+
 @dataclass(frozen=True)
 class RollbackReport:
     """A rollback, previewed or done."""
@@ -87,7 +97,7 @@ class RollbackReport:
         """Whether anything was written."""
         return any(t.version is not None for t in self.tables)
 
-    def to_dict(self) -> dict[str, Any]:
+    def to_dict(self) -> RollbackForm:
         """The report as JSON values; days as ranges, both ends included."""
         return {
             "done": self.is_done,
@@ -112,9 +122,9 @@ class RollbackReport:
         )
 
 
-def days_as_json(days: Mapping[str, Iterable[date]]) -> dict[str, list[dict[str, str]]]:
+def days_as_json(days: Mapping[str, Iterable[date]]) -> dict[str, list[DaySpan]]:
     """Days per table as JSON values: ranges, both ends included."""
-    found = dict[str, list[dict[str, str]]]()
+    found = dict[str, list[DaySpan]]()
     for name, dates in days.items():
         found[name] = [{"from": str(r.start), "to": str(r.last)} for r in contiguous_ranges(dates)]
     return found

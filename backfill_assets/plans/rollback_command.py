@@ -4,8 +4,8 @@ Elsewhere: the rollback itself (`plans.rollback`). Needs neither JVM nor Dagster
 the days after the next tick of `late_data`.
 """
 
-from collections.abc import Callable
-from typing import Any
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, TypedDict
 
 import click
 
@@ -17,6 +17,7 @@ from backfill_assets.cli.common import (
     opened_lake,
 )
 from backfill_assets.cli.output import entered_options, options_of, write_answer
+from backfill_assets.kernel.core.answers import DaySpan
 from backfill_assets.kernel.core.days import DayRange, contiguous_ranges
 from backfill_assets.plans.files import plan_ids
 from backfill_assets.plans.policy import ReleaseOptions, RollbackOptions
@@ -76,6 +77,13 @@ def rollback(yes: bool, days: DayRange | None, **options: Any) -> None:
     write_answer(report, lines)
 
 
+class ReleaseAnswer(TypedDict):
+    """The days per table that were released, or would be."""
+
+    done: bool
+    tables: Mapping[str, Sequence[DaySpan]]
+
+
 @click.command()
 @click.argument("table", default="")
 @options_of(ReleaseOptions, types={"note": TEXT}, without=["table"])
@@ -96,7 +104,8 @@ def release(yes: bool, days: DayRange | None, **options: Any) -> None:
     lines += [] if yes else [UNDONE]
     if yes and asked.plan in plan_ids(lake):  # a publication has no plan of its own
         lines.append(f"Make them again with: backfill-assets run {asked.plan}")
-    write_answer({"done": yes, "tables": days_as_json(found)}, lines)
+    document: ReleaseAnswer = {"done": yes, "tables": days_as_json(found)}
+    write_answer(document, lines)
 
 
 def _refuse_contradictions(asked: RollbackRequest) -> None:

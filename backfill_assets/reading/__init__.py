@@ -8,7 +8,7 @@ A name is imported at its first use.
 from typing import TYPE_CHECKING
 
 from backfill_assets.kernel.core.process import imported_when_used
-from backfill_assets.kernel.core.rooms import Command, Room
+from backfill_assets.kernel.core.rooms import Command, Document, Room
 
 if TYPE_CHECKING:
     from backfill_assets.reading.opening import ReadersWait, open_lake
@@ -20,9 +20,17 @@ ROOM = Room(
     settings="reading.settings:ReadingSettings",
     staged_checks=("reading.queries:failed_staged_reads",),
     commands={
-        "sql": Command("cli.sql_command:sql", "Look", "A SELECT over the lake's tables."),
+        "sql": Command(
+            "cli.sql_command:sql",
+            "Look",
+            "A SELECT over the lake's tables.",
+            {"": Document("cli.sql_command:SqlAnswer")},
+        ),
         "attach": Command(
-            "cli.sql_command:attach", "Keep", "Tables by name for DuckDB, Polars, Spark."
+            "cli.sql_command:attach",
+            "Keep",
+            "Tables by name for DuckDB, Polars, Spark.",
+            {"": Document("cli.sql_command:AttachAnswer")},
         ),
     },
     tables={

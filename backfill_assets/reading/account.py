@@ -7,7 +7,7 @@ load's. Two origins, so that the account can fail. Not here: printing it (`cli`)
 from collections.abc import Iterable, Mapping, Set
 from dataclasses import dataclass, field
 from datetime import date
-from typing import Any
+from typing import Any, TypedDict
 
 from backfill_assets.intake.ledger import QUARANTINE, FileRecord, read_files, sum_by_key
 from backfill_assets.kernel.core.days import midnight
@@ -24,6 +24,23 @@ DUPLICATES = "duplicates"
 VANISHED = "vanished"  # a count of raw's receipts, as `intake.raw` writes it
 # What two deliveries of the same row differ in.
 OF_DELIVERY = ("seq", "arrival_ts", "version_ts", *LANDED, *log_columns(CLOCKS))
+
+
+class AccountForm(TypedDict):
+    """An account as JSON values: numbers of rows, but for `files`."""
+
+    files: int
+    rows: int
+    raw: int
+    too_late: int
+    duplicates: int | None
+    uncounted: int
+    waiting: int
+    surplus: int
+    vanished: int
+    quarantined: int
+    duplicates_per_1000: float | None
+    wrong_days: Mapping[str, int]
 
 
 @dataclass(frozen=True)
@@ -78,7 +95,7 @@ class Account:
         is_known = loaded > 0 and not self.uncounted
         return 1000 * self.duplicates / loaded if is_known else None
 
-    def to_dict(self) -> dict[str, Any]:
+    def to_dict(self) -> AccountForm:
         """Return the account as JSON values; duplicates are null where a loaded day did not count
         them."""
         return {

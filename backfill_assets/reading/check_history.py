@@ -7,11 +7,12 @@ judging a day (`kernel.write.judging`), and the statistic with its buckets (`ker
 """
 
 from collections import Counter
-from collections.abc import Collection, Iterator, Mapping, Set
+from collections.abc import Collection, Iterator, Mapping, Sequence, Set
 from dataclasses import dataclass
 from datetime import date
-from typing import Any
+from typing import TypedDict
 
+from backfill_assets.kernel.core.answers import DayText
 from backfill_assets.kernel.core.contracts import Contract
 from backfill_assets.kernel.core.days import ONE_DAY, DayRange, is_mature
 from backfill_assets.kernel.core.errors import refuse_unknown_names
@@ -42,6 +43,25 @@ MOST_WARNINGS = 5  # in one line
 OTHER_ROWS = "the same inputs, code and settings gave other rows before"
 
 
+class FoundForm(TypedDict):
+    """A finding of a check on one day as JSON values."""
+
+    day: DayText
+    failed: bool  # it refuses the day; else it warns
+    what: str
+
+
+class CheckHistoryForm(TypedDict):
+    """The history of a check as JSON values: numbers of days, and findings."""
+
+    table: str
+    check: str
+    passed: int
+    warned: int
+    failed: int
+    found: Sequence[FoundForm]
+
+
 @dataclass(frozen=True)
 class CheckHistory:
     """One check of one table."""
@@ -61,15 +81,17 @@ class CheckHistory:
         """Return the days that only warn."""
         return len(self.found) - self.failed
 
-    def to_dict(self) -> dict[str, Any]:
+    def to_dict(self) -> CheckHistoryForm:
         """Return the history as JSON values."""
-        counts = {
+        found = [{"day": f.day, "failed": f.refuses, "what": f.message} for f in self.found]
+        return {
+            "table": self.table,
+            "check": self.check,
             "passed": self.days - len(self.found),
             "warned": self.warned,
             "failed": self.failed,
+            "found": json_of(found),
         }
-        found = [{"day": f.day, "failed": f.refuses, "what": f.message} for f in self.found]
-        return {"table": self.table, "check": self.check, **counts, "found": json_of(found)}
 
 
 def check_history(lake: Lake, states: States) -> tuple[CheckHistory, ...]:
@@ -183,6 +205,15 @@ class ColumnDrift:
     is_judged: bool = True  # there are enough rows to compare that chance alone does not reach 0.25
 
 
+class DriftForm(TypedDict):
+    """Every compared column and day, the largest deviations first."""
+
+    bound: float  # the population stability index that is large
+    off: int
+    unjudged: int
+    drifts: Sequence[ColumnDrift]
+
+
 @dataclass(frozen=True)
 class DriftReport:
     """Every compared column and day, the largest deviations first."""
@@ -200,10 +231,14 @@ class DriftReport:
         chance to show."""
         return sum(not d.is_judged for d in self.found)
 
-    def to_dict(self) -> dict[str, Any]:
+    def to_dict(self) -> DriftForm:
         """Return the report as JSON values."""
-        counts = {"off": len(self.off), "unjudged": self.unjudged}
-        return {"bound": LARGE_DRIFT, **counts, "drifts": json_of(self.found)}
+        return {
+            "bound": LARGE_DRIFT,
+            "off": len(self.off),
+            "unjudged": self.unjudged,
+            "drifts": json_of(self.found),
+        }
 
 
 def measure_drift(

@@ -9,8 +9,9 @@ import uuid
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence, Set
 from dataclasses import dataclass
 from datetime import UTC, date, datetime
-from typing import Any, Protocol
+from typing import Protocol, TypedDict
 
+from backfill_assets.kernel.core.answers import DaySpan
 from backfill_assets.kernel.core.days import DayRange, contiguous_ranges, ranges_text
 from backfill_assets.kernel.core.records import json_of
 from backfill_assets.kernel.core.rooms import offered_function
@@ -86,6 +87,15 @@ def holding_plans(lake: Lake, also_idle: bool = False) -> Sequence[HoldingPlan]:
     return find(lake, also_idle) if find is not None else ()
 
 
+class HoldForm(TypedDict):
+    """A hold as JSON values."""
+
+    plan: str | None
+    chunk: str | None
+    days: Mapping[str, Sequence[DaySpan]]  # per table
+    release: str  # the command
+
+
 @dataclass(frozen=True)
 class Hold:
     """Days that one rollback put back."""
@@ -112,7 +122,7 @@ class Hold:
         chunk = f", chunk {self.chunk}" if self.chunk else ""
         return f"the rollback of plan {self.plan}{chunk}" if self.plan else "a rollback"
 
-    def to_dict(self) -> dict[str, Any]:
+    def to_dict(self) -> HoldForm:
         """Return the hold as JSON values; days as ranges, both ends included."""
         days = json_of({table: contiguous_ranges(days) for table, days in self.days.items()})
         return {

@@ -6,12 +6,13 @@ Not here: making one and letting it go (`candidates.snapshots`), and the bytes o
 
 import contextlib
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import date, datetime
 from pathlib import Path
-from typing import Any
+from typing import Any, NotRequired, TypedDict
 
+from backfill_assets.kernel.core.answers import InstantText
 from backfill_assets.kernel.core.contracts import Column, Contract
 from backfill_assets.kernel.core.errors import BackfillError
 from backfill_assets.kernel.core.records import json_of
@@ -25,6 +26,31 @@ SCHEMA = 1
 
 
 NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,99}")
+
+
+class KeptTableForm(TypedDict):
+    """A kept table as JSON values."""
+
+    version: int
+    day_column: str
+    key: Sequence[str]
+    partition_by: str
+    columns: Sequence[tuple[str, str, str, bool]]  # name, type, description, whether nullable
+    days: Mapping[str, tuple[int, str]]  # rows and fingerprint
+    data_files: Sequence[tuple[str, str, int]]  # path, SHA-256, bytes
+    pinned: NotRequired[bool]
+
+
+class SnapshotForm(TypedDict):
+    """A snapshot as JSON values."""
+
+    backfill_assets: int  # the version of this form
+    name: str
+    made_at: InstantText
+    by: str
+    note: str
+    digest: str
+    tables: Mapping[str, KeptTableForm]
 
 
 @dataclass(frozen=True)
@@ -42,19 +68,21 @@ class KeptTable:
         """Return the rows of all its days."""
         return sum(rows for rows, _ in self.days.values())
 
-    def to_dict(self) -> dict[str, Any]:
+    def to_dict(self) -> KeptTableForm:
         """Return the table as JSON values."""
         contract = self.contract
-        return {
+        found: KeptTableForm = {
             "version": self.version,
             "day_column": contract.day_column,
             "key": list(contract.key),
             "partition_by": contract.partition_column,
-            "columns": [[c.name, c.type, c.description, c.nullable] for c in contract.columns],
-            "days": {str(d): list(content) for d, content in sorted(self.days.items())},
-            "data_files": [[f.path, f.sha256, f.size] for f in self.files],
-            **({"pinned": True} if self.pinned else {}),
+            "columns": [(c.name, c.type, c.description, c.nullable) for c in contract.columns],
+            "days": {str(d): content for d, content in sorted(self.days.items())},
+            "data_files": [(f.path, f.sha256, f.size) for f in self.files],
         }
+        if self.pinned:
+            found["pinned"] = True
+        return found
 
 
 @dataclass(frozen=True)
@@ -72,7 +100,7 @@ class Snapshot:
         """Return the SHA-256 of the kept tables, days and bytes, without the name."""
         return tables_digest(json_of(self.tables))
 
-    def to_dict(self) -> dict[str, Any]:
+    def to_dict(self) -> SnapshotForm:
         """Return the snapshot as JSON values."""
         return {
             "backfill_assets": SCHEMA,

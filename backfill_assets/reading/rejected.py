@@ -11,7 +11,7 @@ from collections import Counter, defaultdict
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import date
-from typing import Any, NamedTuple
+from typing import NamedTuple, TypedDict
 
 from backfill_assets.intake.column_kinds import changed_kinds, columns_made_text
 from backfill_assets.intake.forgotten import all_erasures
@@ -49,6 +49,18 @@ class Reason:
     text: str
     rows: int
     newest: date  # day that has one
+
+
+class UnusableForm(TypedDict):
+    """Rows and files that landed and that no table gets."""
+
+    rows: int
+    files: int
+    reason: str | None  # the most frequent
+    reasons: Mapping[str, int]  # rows by reason
+    too_late: int
+    files_as_declared: int
+    retyped: Sequence[str]  # columns whose kind changed, a line each
 
 
 @dataclass(frozen=True)
@@ -222,17 +234,13 @@ class Unusable:
         newest = "of the newest days " if has_reasons_of_rows and are_some_unread else ""
         return f": {newest}{why}"
 
-    def to_dict(self) -> dict[str, Any]:
+    def to_dict(self) -> UnusableForm:
         """Return the counts and the reasons as JSON values."""
-        first = max(self.reasons, key=lambda reason: self.reasons[reason], default=None)
-        counts = {
+        return {
             "rows": self.rows,
             "files": self.files,
-            "reason": first,
+            "reason": max(self.reasons, key=lambda reason: self.reasons[reason], default=None),
             "reasons": dict(self.reasons),
-        }
-        return {
-            **counts,
             "too_late": self.late,
             "files_as_declared": self.as_declared,
             "retyped": self.retyped,

@@ -5,7 +5,7 @@ Uses the kernel and `reading`. Adds the commands `reconcile` and `controls`, and
 (`reconcile.in_dagster`). Not here: two versions of one table (`compare`). Guide: trust.
 """
 
-from backfill_assets.kernel.core.rooms import Command, Room
+from backfill_assets.kernel.core.rooms import Command, Document, Room
 
 ROOM = Room(
     name="reconcile",
@@ -14,11 +14,13 @@ ROOM = Room(
             "reconcile.reconcile_command:reconcile",
             "Trust",
             "A table against another side, by key.",
+            {"": Document("reconcile.reconcile_layers:ReconcileAnswer")},
         ),
         "controls": Command(
             "reconcile.controls_command:controls",
             "Trust",
             "Known totals against the tables.",
+            {"": Document("reconcile.reconcile:ControlsAnswer")},
         ),
     },
     dagster="reconcile.in_dagster:definitions",

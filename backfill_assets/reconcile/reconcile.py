@@ -14,7 +14,7 @@ from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import date
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, TypedDict
 
 from backfill_assets.kernel.core.addresses import (
     bucket_address,
@@ -84,6 +84,43 @@ class ReconcileRequest:
     sha256: bool = False  # digest both sides, as a whole and by day
 
 
+ControlsAnswer = list[ControlOutcome]
+
+
+_KindsOfRows = TypedDict(
+    "_KindsOfRows",
+    {
+        "missing left": int,
+        "missing right": int,
+        "doubled left": int,
+        "doubled right": int,
+        "differs": int,
+        "within tolerance": int,
+    },
+)
+
+
+class ReconcileForm(_KindsOfRows):
+    """Two sides matched by key, with the rows of each kind over all days; pairs: left, right."""
+
+    left: str
+    right: str
+    key: Sequence[str]
+    days: Sequence[DayCount]
+    columns: Sequence[ColumnCount]
+    null_keys: tuple[int, int]
+    doubled_keys: tuple[int, int]
+    unmatched_columns: tuple[Sequence[str], Sequence[str]]
+    examples: Sequence[MatchedRow]
+    spot_check: Sequence[MatchedRow]
+    digests: tuple[str, str] | None
+    digests_by_day: Mapping[str, tuple[str, str]]
+    sql: str
+    rows_left: int
+    rows_right: int
+    mismatches: int
+
+
 @dataclass(frozen=True)
 class ReconcileReport:
     """The outcome. Pairs are of the left and the right side."""
@@ -119,16 +156,17 @@ class ReconcileReport:
         of_other_kinds = sum(not c.same_kind for c in self.columns)
         return rows + of_other_kinds + sum(map(len, self.unmatched_columns))
 
-    def to_dict(self) -> dict[str, Any]:
+    def to_dict(self) -> ReconcileForm:
         """Return the report as JSON values."""
         rows_left, rows_right = self.rows
-        return {
-            **{k: json_of(v) for k, v in vars(self).items()},
+        totals = {
             "rows_left": rows_left,
             "rows_right": rows_right,
             "mismatches": self.mismatches,
             **{k: self.total(k) for k in KINDS},
         }
+        values: ReconcileForm = json_of(vars(self) | totals)
+        return values
 
 
 def keep_report(lake: Lake, report: ReconcileReport) -> str:

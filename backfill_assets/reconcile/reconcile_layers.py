@@ -8,10 +8,10 @@ deliveries by SQL of its own, beside the transform. Not here: matching rows (`re
 account of landed rows by receipts (`account`).
 """
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import date
-from typing import Any
+from typing import TypedDict
 
 from duckdb import DuckDBPyConnection
 
@@ -33,6 +33,7 @@ from backfill_assets.kernel.tables.view import read_view
 from backfill_assets.kernel.write.model import Pipeline
 from backfill_assets.reading.account import DUPLICATES, is_whole, landed_rows, vanished_keys
 from backfill_assets.reading.sql import known_tables, own_engine
+from backfill_assets.reconcile.reconcile import ReconcileForm
 
 
 @dataclass(frozen=True)
@@ -115,6 +116,18 @@ class Balance:
         return not self.is_equal and self.state in (State.FRESH, State.OUTDATED)
 
 
+class LayersForm(TypedDict):
+    """The balances of all days, and how many are wrong or wait."""
+
+    wrong: int
+    waiting: int
+    balances: Sequence[Balance]
+
+
+# Of `--layers`, or of two sides.
+ReconcileAnswer = LayersForm | ReconcileForm
+
+
 @dataclass(frozen=True)
 class LayersReport:
     """The balances of all days, in the order of layers and days."""
@@ -131,7 +144,7 @@ class LayersReport:
         """Return the balances that do not hold yet: their day is to be made again."""
         return [b for b in self.balances if not b.is_equal and not b.is_wrong]
 
-    def to_dict(self) -> dict[str, Any]:
+    def to_dict(self) -> LayersForm:
         """Return the report as JSON values."""
         return {
             "wrong": len(self.wrong),

@@ -6,7 +6,7 @@ Uses the kernel and `reading`. Adds the commands `status`, `show`, `report`, `au
 late-data.
 """
 
-from backfill_assets.kernel.core.rooms import Command, Room
+from backfill_assets.kernel.core.rooms import Command, Document, Room
 
 ROOM = Room(
     name="reports",
@@ -15,24 +15,43 @@ ROOM = Room(
             "reports.status_command:status",
             "Look",
             "States of all days and tables.",
+            {"": Document("reports.status_command:StatusAnswer")},
         ),
         "show": Command(
             "reports.status_command:show",
             "Look",
             "Receipt, inputs and history of a day.",
+            {"": Document("reports.show:DayReportForm")},
         ),
-        "report": Command("reports.report_command:report", "Look", "The whole lake on one page."),
-        "audit": Command("reports.report_command:audit", "Look", "Every write: who, when, why."),
-        "lateness": Command("reports.lateness_command:lateness", "Look", "How late rows arrive."),
+        "report": Command(
+            "reports.report_command:report",
+            "Look",
+            "The whole lake on one page.",
+            {"": Document("reports.report_command:ReportAnswer")},
+        ),
+        "audit": Command(
+            "reports.report_command:audit",
+            "Look",
+            "Every write: who, when, why.",
+            {"": Document("reports.report_command:AuditAnswer")},
+        ),
+        "lateness": Command(
+            "reports.lateness_command:lateness",
+            "Look",
+            "How late rows arrive.",
+            {"": Document("reports.lateness:LatenessForm")},
+        ),
         "drift": Command(
             "reports.checks_command:drift",
             "Trust",
             "Days whose values are off, ranked.",
+            {"": Document("reading.check_history:DriftForm")},
         ),
         "checklist": Command(
             "reports.checklist_command:checklist",
             "Look",
             "What makes this lake trustworthy, computed.",
+            {"": Document("reports.checklist:ChecklistForm")},
         ),
     },
     tables={

@@ -10,7 +10,7 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from datetime import date
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, TypedDict
 
 from backfill_assets.intake.select import selected_names
 from backfill_assets.kernel.core.clock import utc_now
@@ -44,6 +44,12 @@ class Item:
     holds: bool
     evidence: str
     fix: str = ""  # what mends it; "" where it holds
+
+
+class ChecklistForm(TypedDict):
+    """The checklist as JSON values."""
+
+    items: Sequence[Item]
 
 
 @dataclass(frozen=True)

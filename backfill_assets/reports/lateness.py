@@ -4,11 +4,12 @@ table is complete.
 Not here: the arithmetic (`reports.completeness`) and drawing (`reports.lateness_command`).
 """
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import date, datetime
-from typing import Any
+from typing import Any, NotRequired, TypedDict
 
+from backfill_assets.kernel.core.answers import DayText, InstantText
 from backfill_assets.kernel.core.days import ONE_DAY, DayRange
 from backfill_assets.kernel.core.errors import BackfillError
 from backfill_assets.kernel.core.receipts import Built
@@ -59,6 +60,60 @@ class Spread:
         return {name: value / DAY_S for name, value in vars(self).items() if name != "rows"}
 
 
+class SpreadForm(TypedDict):
+    """Lateness in days."""
+
+    min: float
+    p50: float
+    p90: float
+    p95: float
+    p99: float
+    max: float
+
+
+class DayLatenessForm(SpreadForm):
+    """The upserts of a day as JSON values."""
+
+    day: DayText
+    rows: int
+    late: int
+    late_share: float
+
+
+class WatchedForm(TypedDict):
+    """How complete days are by their age, and on which arrival days that rests."""
+
+    watched_from: DayText | None
+    watched_to: DayText | None
+    by_age: Sequence[Aged]
+
+
+_SomeSpan = TypedDict("_SomeSpan", {"from": DayText | None, "to": DayText | None})
+
+
+class LatenessForm(_SomeSpan):
+    """How late rows arrive: shares 0..1, durations in days; null: not known."""
+
+    lake: str
+    source: NotRequired[str]
+    frontier: InstantText | None
+    rows: int
+    late: int
+    early: int
+    deletes: int
+    late_share: float | None
+    lateness_days: SpreadForm | None
+    rows_by_age_days: Mapping[str, int]
+    age_days: int | None
+    look_back_days: int | None
+    look_backs: Sequence[Advice]
+    watermarks: Sequence[Watermark]
+    completeness: WatchedForm
+    wanted_share: float
+    by_arrival_day: Sequence[DayLatenessForm]
+    by_event_day: Sequence[DayLatenessForm]
+
+
 @dataclass(frozen=True)
 class DayLateness:
     """The upserts of one arrival day or event day."""
@@ -67,10 +122,12 @@ class DayLateness:
     late: int  # rows that came on a later day than their event's
     spread: Spread  # of their lateness
 
-    def to_dict(self) -> dict[str, Any]:
+    def to_dict(self) -> DayLatenessForm:
         """Return the day as JSON values, durations in days."""
         counts = {"day": str(self.day), "rows": self.spread.rows, "late": self.late}
-        return {**counts, "late_share": self.late / self.spread.rows, **self.spread.in_days()}
+        share = {"late_share": self.late / self.spread.rows}
+        values: DayLatenessForm = json_of(counts | share | self.spread.in_days())
+        return values
 
 
 @dataclass(frozen=True)
@@ -166,7 +223,7 @@ class LatenessReport(Lateness):
         `look_backs`."""
         return measures.look_back_for(self.scope.share, self.look_backs)
 
-    def to_dict(self) -> dict[str, Any]:
+    def to_dict(self) -> LatenessForm:
         """Return the report as JSON values: shares 0..1, durations in days."""
         days, watched = self.scope.days, self.watched
         report: dict[str, Any] = {
@@ -198,7 +255,7 @@ class LatenessReport(Lateness):
             "by_arrival_day": self.by_arrival,
             "by_event_day": self.by_event,
         }
-        values: dict[str, Any] = json_of(report)
+        values: LatenessForm = json_of(report)
         return values
 
 

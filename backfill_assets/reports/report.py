@@ -11,8 +11,9 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
 from statistics import quantiles
-from typing import Any
+from typing import NotRequired, TypedDict
 
+from backfill_assets.kernel.core.answers import InstantText
 from backfill_assets.kernel.core.errors import BackfillError
 from backfill_assets.kernel.core.records import json_of
 from backfill_assets.kernel.core.states import States
@@ -21,19 +22,25 @@ from backfill_assets.kernel.tables.view import read_view
 from backfill_assets.kernel.write.model import Pipeline
 from backfill_assets.reading.account import (
     Account,
+    AccountForm,
     Repeats,
     accounts_by_table,
     repeats_of,
     sum_of_accounts,
 )
-from backfill_assets.reading.check_history import CheckHistory, check_history
+from backfill_assets.reading.check_history import CheckHistory, CheckHistoryForm, check_history
 from backfill_assets.reading.outcomes import ControlOutcome, last_outcomes
 from backfill_assets.reading.proofs import Proof, recorded_proofs
 from backfill_assets.reading.readable import readable_tables
 from backfill_assets.reading.rejected import NEWEST_DAYS, refused_rows
 from backfill_assets.reading.writes import TableWrite, table_writes
-from backfill_assets.reports.lateness import LatenessReport, LatenessScope, lateness_of_states
-from backfill_assets.reports.status import StatusReport, status_of_states, with_unread
+from backfill_assets.reports.lateness import (
+    LatenessForm,
+    LatenessReport,
+    LatenessScope,
+    lateness_of_states,
+)
+from backfill_assets.reports.status import StatusForm, StatusReport, status_of_states, with_unread
 
 # Enough that one slow write does not decide, few enough that a change shows within days.
 NEWEST_WRITES = 10
@@ -111,6 +118,15 @@ def _rate_per_second(amounts: Iterable[tuple[int | None, TableWrite]]) -> float 
     return total / seconds if seconds else None
 
 
+class DeliveredForm(AccountForm):
+    """Landed files and the account of their rows."""
+
+    exact_repeats_per_1000: float | None
+    key_repeats_per_1000: float | None
+    quarantine: Mapping[str, int]  # rows by reason
+    sources: NotRequired[Mapping[str, "DeliveredForm"]]  # where a lake has several
+
+
 @dataclass(frozen=True)
 class Delivered:
     """Landed files and the account of their rows."""
@@ -121,11 +137,27 @@ class Delivered:
     sources: Mapping[str, "Delivered"] = field(default_factory=dict)
     repeats: Repeats = field(default_factory=Repeats)  # among the rows of the NEWEST_DAYS
 
-    def to_dict(self) -> dict[str, Any]:
+    def to_dict(self) -> DeliveredForm:
         """Return the account as JSON values."""
-        each = {"sources": json_of(self.sources)} if self.sources else {}
+        each = {"sources": self.sources} if self.sources else {}
         repeated = {f"{kind}_repeats_per_1000": n for kind, n in self.repeats.per_1000.items()}
-        return {**self.account.to_dict(), **repeated, "quarantine": dict(self.quarantine), **each}
+        counts = {**self.account.to_dict(), **repeated}
+        values: DeliveredForm = json_of({**counts, "quarantine": self.quarantine, **each})
+        return values
+
+
+class LakeReportForm(TypedDict):
+    """All that is reported of a lake."""
+
+    made_at: InstantText
+    status: StatusForm
+    delivered: DeliveredForm
+    lateness: LatenessForm | None
+    durations: Sequence[Durations]
+    writes: Sequence[TableWrite]
+    controls: Sequence[ControlOutcome]
+    checks: Sequence[CheckHistoryForm]
+    proofs: Sequence[Proof]
 
 
 @dataclass(frozen=True)

@@ -6,19 +6,20 @@ Not here: gathering (`reports.report`, `dagster.adapter.history`), the page of t
 (`report_page`), metrics of `lateness`.
 """
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
 from itertools import groupby
 from pathlib import Path
 from statistics import quantiles
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypedDict
 
 import click
 
 from backfill_assets.cli.common import DAY, opened_lake, wants_json
 from backfill_assets.cli.drawing import Page, PageSection, TextTable, remark, write_page
 from backfill_assets.cli.output import Gauge, Output, Part, reporting_command, write_metrics
+from backfill_assets.kernel.core.answers import InstantText
 from backfill_assets.kernel.core.clock import utc_now
 from backfill_assets.kernel.core.days import contiguous_ranges
 from backfill_assets.kernel.core.rooms import offered_function
@@ -31,7 +32,12 @@ from backfill_assets.reading.writes import DayAudit
 from backfill_assets.reading.writes import day_audits as audit_of
 from backfill_assets.reports.checks_command import drift_sections
 from backfill_assets.reports.lateness_command import lateness_gauges
-from backfill_assets.reports.report import Delivered, Durations, LakeReport
+from backfill_assets.reports.report import (
+    Delivered,
+    Durations,
+    LakeReport,
+    LakeReportForm,
+)
 from backfill_assets.reports.report import report_of_lake as report_of
 
 if TYPE_CHECKING:
@@ -52,6 +58,9 @@ COLUMNS = (
     "note",
 )
 SHOWN = 200  # writes on a screen; --json, --html and --parquet have all
+
+
+AuditAnswer = list[DayAudit]
 
 
 @click.command()
@@ -115,6 +124,35 @@ def _commit_cells(days: list[DayAudit]) -> tuple[object, ...]:
     plan = f"{first.plan} chunk {first.chunk}" if first.chunk else first.plan
     head = (first.at, first.table, str(first.version), spans or "?", changed, before, rows)
     return *head, first.by, first.reason, plan, first.run_id[:8], first.note
+
+
+class PastRunForm(TypedDict):
+    """A run as Dagster remembers it; days as text, "": it has none."""
+
+    run_id: str
+    job: str
+    status: str
+    reason: str
+    began: InstantText | None
+    seconds: float | None
+    queued_seconds: float | None
+    cause: str
+    tables: Sequence[str]
+    first: str
+    last: str
+
+
+class DagsterForm(TypedDict):
+    """What Dagster remembers."""
+
+    runs: Sequence[PastRunForm]
+
+
+class ReportAnswer(LakeReportForm):
+    """All that is reported of a lake, and its metrics by name and label."""
+
+    dagster: DagsterForm
+    metrics: Mapping[str, Mapping[str, float | None]]
 
 
 @click.command()

@@ -6,12 +6,13 @@ in a receipt with the versions of the inputs' days now. Not here: the rule that 
 (`kernel.core.states`).
 """
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import date, datetime
-from typing import Any
+from typing import TypedDict
 
 from backfill_assets.intake.ledger import read_files
+from backfill_assets.kernel.core.answers import DayText, InstantText
 from backfill_assets.kernel.core.clock import utc_today
 from backfill_assets.kernel.core.contracts import Contract, Input, InputKind, has_input_kind
 from backfill_assets.kernel.core.days import (
@@ -285,6 +286,43 @@ class LandedPart:
     as_declared: bool = False  # whether a manifest declares what it is
 
 
+class DayWriteForm(TypedDict):
+    """A write of a day as JSON values: its version, its receipt, and the day's entry."""
+
+    version: int
+    at: InstantText
+    days_in_write: int
+    rows: int
+    fingerprint: str
+    built: Built
+    input_digest: str
+    reason: str
+    note: str
+    run_id: str
+    write_id: str
+    frontier: InstantText | None
+    code: str  # digest
+    settings: str  # digest
+    inputs: Mapping[str, int]  # table versions
+    tags: Mapping[str, str]
+
+
+class DayReportForm(TypedDict):
+    """One day of one table."""
+
+    table: str
+    day: DayText
+    state: State
+    reasons: Sequence[str]
+    inputs: Sequence[InputDay]
+    history: Sequence[DayWriteForm]  # newest first
+    receipt: DayWriteForm | None  # the one in force
+    files: Sequence[LandedPart]
+    quarantine: Mapping[str, int]  # rows by reason
+    will_change: bool
+    changes_after: str
+
+
 @dataclass(frozen=True)
 class DayWrite:
     """One write of the day."""
@@ -293,7 +331,7 @@ class DayWrite:
     at: datetime  # of its commit (aware)
     receipt: Receipt
 
-    def to_dict(self, day: date) -> dict[str, Any]:
+    def to_dict(self, day: date) -> DayWriteForm:
         """Return the write with its entry of `day` as JSON values."""
         entry, receipt = self.receipt.days[day], self.receipt
         write = {
@@ -314,7 +352,7 @@ class DayWrite:
             "inputs": receipt.inputs,
             "tags": receipt.tags,
         }
-        values: dict[str, Any] = json_of(write)
+        values: DayWriteForm = json_of(write)
         return values
 
 
@@ -334,11 +372,12 @@ class DayReport:
     # TABLE DAY: then the first of the days that it reads and that are made again before it.
     changes_after: str = ""
 
-    def to_dict(self) -> dict[str, Any]:
+    def to_dict(self) -> DayReportForm:
         """Return the report as JSON values."""
         history = [write.to_dict(self.day) for write in self.history]
-        values: dict[str, Any] = json_of(vars(self) | {"history": history})
-        return values | {"receipt": history[0] if history else None}
+        receipt = history[0] if history else None
+        values: DayReportForm = json_of(vars(self) | {"history": history, "receipt": receipt})
+        return values
 
 
 def report_of_day(lake: Lake, pipeline: Pipeline, table: str, day: date) -> DayReport:

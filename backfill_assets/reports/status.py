@@ -11,9 +11,10 @@ from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from datetime import date, datetime
 from functools import cache
-from typing import Annotated, Any, get_args, get_type_hints
+from typing import Annotated, Any, NotRequired, TypedDict, get_args, get_type_hints
 
 from backfill_assets.engines.loss import failing_alone
+from backfill_assets.kernel.core.answers import DayText, InstantText
 from backfill_assets.kernel.core.clock import utc_today
 from backfill_assets.kernel.core.column_types import read_type
 from backfill_assets.kernel.core.contracts import Column, Contract
@@ -30,7 +31,7 @@ from backfill_assets.kernel.tables.home import Lake
 from backfill_assets.kernel.tables.versions import unfinished_switches
 from backfill_assets.kernel.tables.view import read_view
 from backfill_assets.kernel.write.model import Pipeline
-from backfill_assets.reading.claims import Hold, days_of_active_plans
+from backfill_assets.reading.claims import Hold, HoldForm, days_of_active_plans
 from backfill_assets.reading.downstream import stale_after_needed
 from backfill_assets.reading.fitness import irreproducible_days
 from backfill_assets.reading.readable import Unread, readable_tables
@@ -85,6 +86,24 @@ class DayStatus:
     ] = False
 
 
+_SomeSpan = TypedDict("_SomeSpan", {"from": DayText | None, "to": DayText | None})
+
+
+class StatusForm(_SomeSpan):
+    """The states of all days; null: the lake has no days, or no delivery yet."""
+
+    lake: str
+    frontier: InstantText | None
+    frontiers: NotRequired[Mapping[str, InstantText | None]]  # by source, where it has several
+    as_of: InstantText | None
+    totals: Mapping[str, Mapping[str, int]]  # days per table and state
+    will_change: Mapping[str, int]  # days per table
+    columns: Mapping[str, Sequence[str]]  # changes per table
+    held: Sequence[HoldForm]
+    days: Sequence[DayStatus]
+    unread: NotRequired[Mapping[str, str]]  # why, by table
+
+
 @dataclass(frozen=True)
 class StatusReport:
     """The states of all days of a lake."""
@@ -132,7 +151,7 @@ class StatusReport:
         counted = {name: sum(d.will_change for d in column) for name, column in self.tables.items()}
         return {name: days for name, days in counted.items() if days}
 
-    def to_dict(self) -> dict[str, Any]:
+    def to_dict(self) -> StatusForm:
         """Return the report as JSON values."""
         report: dict[str, Any] = {
             "lake": self.lake,
@@ -153,7 +172,8 @@ class StatusReport:
         }
         if self.unread:
             report["unread"] = self.unread
-        return {key: json_of(value) for key, value in report.items()}
+        values: StatusForm = json_of(report)
+        return values
 
 
 @cache

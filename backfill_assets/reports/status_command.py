@@ -15,6 +15,7 @@ import click
 
 from backfill_assets.cli.common import (
     DAY,
+    CandidateForm,
     days_options,
     errors_as_usage,
     opened_lake,
@@ -36,16 +37,36 @@ from backfill_assets.kernel.write.model import Pipeline
 from backfill_assets.reading.attention import lines_for_a_person
 from backfill_assets.reading.claims import Hold, holding_plans
 from backfill_assets.reading.readable import without_tables
-from backfill_assets.reading.rejected import Unusable, reason_kinds, unusable_rows
+from backfill_assets.reading.rejected import (
+    Unusable,
+    UnusableForm,
+    reason_kinds,
+    unusable_rows,
+)
 from backfill_assets.reports.show import DayReport, DayWrite, InputDay, LandedPart, find_contract
 from backfill_assets.reports.show import report_of_day as day_report
-from backfill_assets.reports.status import STUCK, DayStatus, StatusReport, cell_columns
+from backfill_assets.reports.status import (
+    STUCK,
+    DayStatus,
+    StatusForm,
+    StatusReport,
+    cell_columns,
+)
 from backfill_assets.reports.status import lake_status as report_of
 
 GRID_DAYS = 45  # more rows than a screen has: days of equal states share a row
 FOLLOWS = "*"  # behind the state of a day that will change
 SHOW_HANG = 12  # characters: where the facts of a day begin
 MOST_FILES = 10
+
+
+class StatusAnswer(StatusForm):
+    """States of days and tables, and what waits for a person."""
+
+    needs_a_person: Sequence[str]
+    unusable: UnusableForm
+    candidates: Sequence[CandidateForm]
+    readers_wait: str  # for which runs; "": for none
 
 
 @click.command()
@@ -80,12 +101,14 @@ def status(days: DayRange | None, **flags: bool) -> Output:
     readers_wait = say_why_readers_wait(lake)
 
     def document() -> dict[str, Any]:
-        """The report as JSON values, which take as long as all the rest."""
-        found = report.to_dict()
-        found["needs_a_person"] = needs_a_person
-        found["unusable"] = unused
-        found["candidates"] = candidates
-        found["readers_wait"] = readers_wait
+        """The report as JSON values, which take as long as all the rest: a `StatusAnswer`."""
+        found: dict[str, Any] = {
+            **report.to_dict(),
+            "needs_a_person": needs_a_person,
+            "unusable": unused,
+            "candidates": candidates,
+            "readers_wait": readers_wait,
+        }
         if flags["stale"]:
             found["days"] = [d for d in found["days"] if d["state"] == State.STALE]
         return found

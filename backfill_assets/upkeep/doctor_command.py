@@ -7,7 +7,7 @@ damage (`upkeep.inspection`) and the files that can be deleted (`upkeep.maintain
 
 from collections.abc import Sequence
 from functools import partial
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypedDict
 
 import click
 
@@ -20,6 +20,7 @@ from backfill_assets.cli.common import (
     split_names,
 )
 from backfill_assets.cli.drawing import STYLES, say
+from backfill_assets.cli.findings import Diagnosis
 from backfill_assets.cli.output import Output, reporting_command, write_answer
 from backfill_assets.intake.too_late import too_late_contract
 from backfill_assets.kernel.core.contracts import Contract
@@ -37,6 +38,23 @@ if TYPE_CHECKING:
 HANG = 6  # characters: the level and a space
 
 
+class FindingsAnswer(TypedDict):
+    """What was found in a lake."""
+
+    lake: str
+    findings: Sequence[Diagnosis]
+
+
+class MendAnswer(TypedDict):
+    """The files of the log that were set aside, and the data files that a ledger lost; or which
+    would be."""
+
+    done: bool
+    table: str
+    aside: Sequence[str]
+    lost: Sequence[str]
+
+
 @click.command()
 @click.option(
     "--deep", is_flag=True, help="Also all that `verify --deep` reads: every row and byte."
@@ -51,7 +69,8 @@ def doctor(deep: bool) -> Output:
     root = lake_root()
     findings = examine(root, tables_at(root), deep, examine_home)
     odd = any(d.level.value != "ok" for d in findings)
-    return Output({"lake": root, "findings": findings}, [partial(_draw_findings, findings)], odd)
+    found: FindingsAnswer = {"lake": str(root), "findings": findings}
+    return Output(found, [partial(_draw_findings, findings)], odd)
 
 
 @click.command()
@@ -76,11 +95,8 @@ def verify(days: DayRange | None, tables: str | None, deep: bool) -> Output:
     wrong = [d for d in findings if d.level.value != "ok"]
     outcome = f"{len(wrong)} found something" if wrong else "all is well"
     counted = f"{len(findings)} checks, {outcome}"
-    return Output(
-        {"lake": lake.address, "findings": findings},
-        [partial(_draw_findings, wrong), counted],
-        bool(wrong),
-    )
+    found: FindingsAnswer = {"lake": lake.address, "findings": findings}
+    return Output(found, [partial(_draw_findings, wrong), counted], bool(wrong))
 
 
 def _draw_findings(findings: "Sequence[Diagnosis]") -> None:
@@ -117,7 +133,7 @@ def mend(table: str, yes: bool) -> Output:
         damage = inspection.mend_table(lake, contract, command_provenance())
     else:
         damage = inspection.mendable_damage(lake, contract)
-    document = {
+    document: MendAnswer = {
         "done": yes,
         "table": table,
         "aside": damage.torn,

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from backfill_assets.agent.answers import WARNING, AnswerLimits, command_answer
+from backfill_assets.agent.answers import WARNING, AnswerLimits, answer_form, command_answer
 from backfill_assets.kernel.core.errors import BackfillError
 from backfill_assets_tests.synthetic import synthetic_lake
 
@@ -32,6 +32,14 @@ def lake(tmp_path: Path) -> str:
 def test_another_command_is_refused_with_those_that_there_are(words: tuple[str, ...]) -> None:
     with pytest.raises(BackfillError, match="it is none that an agent reaches"):
         command_answer("/nowhere", words)
+
+
+def test_an_answer_has_the_schema_of_its_command_and_of_one_that_is_not_there_any() -> None:
+    form = answer_form("scan")
+    assert form["title"] == "urn:backfill-assets:scan:1"
+    assert form["properties"]["data"] == {"$ref": "#/$defs/ScanAnswer"}
+    assert "altered" in form["$defs"]["ScanAnswer"]["properties"]
+    assert answer_form("of a room that is left out")["properties"]["data"] == {}
 
 
 @pytest.mark.usefixtures("processes")

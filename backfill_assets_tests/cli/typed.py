@@ -11,6 +11,7 @@ from click.testing import CliRunner, Result
 
 from backfill_assets.cli.app import app
 from backfill_assets.cli.common import Overrides
+from backfill_assets_tests.answers import hold_schema, words_of
 from backfill_assets_tests.planned import Planned
 
 HOSTILE = "<script>alert(1)</script>\"'><img src=x onerror=alert(1)>{{ 7 * 7 }}&"
@@ -18,10 +19,14 @@ HOSTILE = "<script>alert(1)</script>\"'><img src=x onerror=alert(1)>{{ 7 * 7 }}&
 
 def run(*args: object, on: Planned | None = None, overrides: Overrides | None = None) -> Result:
     """The command with these words, run in this process, on a lake and its own pipeline where one
-    is given."""
+    is given. What it prints with `--json` is held against its schema."""
     if on is not None:
         overrides = Overrides(opened=lambda: (on.lake, on.pipeline))
-    return CliRunner().invoke(app, [str(a) for a in args], obj=overrides)
+    typed = [str(a) for a in args]
+    done = CliRunner().invoke(app, typed, obj=overrides)
+    if "--json" in typed and done.stdout and (words := words_of(typed)):
+        hold_schema(words, json.loads(done.stdout))
+    return done
 
 
 def commands(of: click.Group = app, *path: str) -> Iterator[tuple[str, click.Command]]:

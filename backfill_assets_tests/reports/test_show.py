@@ -29,7 +29,9 @@ def test_a_day_shows_its_receipt_its_inputs_and_their_states(tmp_path: Path) -> 
         "write-features-2",
         "write-features-0",
     ]
-    assert report.to_dict()["receipt"]["run_id"] == "run-1"
+    receipt = report.to_dict()["receipt"]
+    assert receipt is not None
+    assert receipt["run_id"] == "run-1"
 
 
 def test_a_stale_day_names_the_input_days_that_are_newer(tmp_path: Path) -> None:

@@ -13,6 +13,7 @@ from contextlib import suppress
 from dataclasses import dataclass
 from datetime import UTC, date, datetime, timedelta
 
+from backfill_assets.kernel.core.answers import DaySpan
 from backfill_assets.kernel.core.errors import BackfillError
 
 ONE_DAY = timedelta(days=1)
@@ -50,7 +51,7 @@ class DayRange:
         """The last day inside the range."""
         return self.end - ONE_DAY
 
-    def to_dict(self) -> dict[str, str]:
+    def to_dict(self) -> DaySpan:
         """The first and the last day as JSON values, both included."""
         return {"from": str(self.start), "to": str(self.last)}
 
@@ -58,6 +59,12 @@ class DayRange:
         if len(self) == 1:
             return str(self.start)
         return f"{self.start}..{self.last}"
+
+
+class ChosenSpan(DaySpan):
+    """Days with gaps as JSON values."""
+
+    days: str
 
 
 @dataclass(frozen=True)
@@ -75,7 +82,7 @@ class SomeDays(DayRange):
     def __contains__(self, day: object) -> bool:
         return day in self.chosen
 
-    def to_dict(self) -> dict[str, str]:
+    def to_dict(self) -> ChosenSpan:
         """The first and the last day, both included, and `days` as `parse_days` reads them."""
         return {**super().to_dict(), "days": days_text(self)}
 

@@ -19,13 +19,27 @@ PACKAGE = "backfill_assets"
 
 
 @dataclass(frozen=True)
+class Document:
+    """What a command prints with `--json`: a reference to its type, and its version.
+
+    Within a version keys may come. Whoever takes one away, or changes what it means, raises the
+    version.
+    """
+
+    reference: str
+    version: int = 1
+
+
+@dataclass(frozen=True)
 class Command:
     """A command of `backfill-assets`: a reference to it, the heading below which `--help` lists it,
-    and its line there."""
+    its line there, and what it prints with `--json`, by the words that follow its name (`list`; "":
+    none)."""
 
     reference: str
     heading: str
     line: str
+    documents: Mapping[str, Document] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)
