@@ -136,9 +136,7 @@ def test_what_is_declared_is_imported_and_what_is_imported_is_declared() -> None
     of_module = importlib.metadata.packages_distributions()
     roots = {i.module.split(".")[0] for f in sources(PACKAGE) for i in f.imports}
     foreign = {root for root in roots if root not in sys.stdlib_module_names and root != PACKAGE}
-    # A module that is not installed has its package's name: the lock lacks the extra `agent`.
-    named = (of_module.get(root, [root])[0] for root in foreign)
-    imported = {name.lower().replace("_", "-") for name in named}
+    imported = {of_module[root][0].lower().replace("_", "-") for root in foreign}
     assert declared - imported == DECLARED_FOR_OTHER_REASONS
     assert imported - declared == set(COMES_WITH)
     assert set(COMES_WITH.values()) <= declared
