@@ -5,7 +5,7 @@ Uses the kernel. Adds the command `mirror`. Not here: reading a Delta table as a
 (`intake.source_log`) or as an input (`foreign.external`). Guide: tables-of-others.
 """
 
-from backfill_assets.kernel.core.rooms import Command, Room
+from backfill_assets.kernel.core.rooms import Command, Document, Room
 
 ROOM = Room(
     name="iceberg",
@@ -14,6 +14,7 @@ ROOM = Room(
             "iceberg.mirror_command:mirror",
             "Load",
             "An Iceberg table as a Delta table to read.",
+            {"": Document("iceberg.mirror_command:MirrorAnswer")},
         ),
     },
 )

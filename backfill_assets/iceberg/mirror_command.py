@@ -5,7 +5,7 @@ pyiceberg's own configuration (`.pyiceberg.yaml`, or variables `PYICEBERG_CATALO
 """
 
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypedDict
 
 import click
 
@@ -18,6 +18,17 @@ from backfill_assets.kernel.place.choice import place_of_others
 
 if TYPE_CHECKING:
     from pyiceberg.table import Table
+
+
+class MirrorAnswer(TypedDict):
+    """What `mirror --json` prints."""
+
+    name: str
+    folder: str
+    version: int  # of the Delta table; -1: none yet
+    snapshots: int  # that became commits
+    files: int  # whose rows were copied
+    left_out: tuple[str, ...]  # columns of types that Delta lacks
 
 
 @click.command()
@@ -34,7 +45,15 @@ def mirror(name: str, folder: str) -> None:
     root = Path(named_lake().root)
     address = table_address(folder, root, f"the mirror {folder}") or str((root / folder).resolve())
     done = mirror_table(_iceberg_table(name), place_of_others(address))
-    write_answer({"name": name, "folder": folder, **vars(done)}, [f"mirrored   {name}: {done}"])
+    answer = MirrorAnswer(
+        name=name,
+        folder=folder,
+        version=done.version,
+        snapshots=done.snapshots,
+        files=done.files,
+        left_out=done.left_out,
+    )
+    write_answer(answer, [f"mirrored   {name}: {done}"])
 
 
 def _iceberg_table(name: str) -> "Table":

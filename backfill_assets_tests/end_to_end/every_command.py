@@ -1,8 +1,8 @@
 """Every command that works on a lake, as lines that a person types one after the other.
 
 Lives here: the story, and running it on a lake of two sources that an earlier release made
-(`earlier/6f78c832/sources`). Does not live here: which lakes it is run on
-(`test_lakes_before`, `test_every_command_elsewhere`), and what a command does (its own test).
+(`earlier/6f78c832/sources`). Does not live here: the lake it is run on (`test_lakes_before`), and
+what a command does (its own test).
 """
 
 import shlex
@@ -23,6 +23,7 @@ STORY = (
     "lateness",
     "drift",
     "checklist",
+    "schema status",
     "controls",
     "audit",
     "attach duckdb",
@@ -76,6 +77,7 @@ LEFT_OUT = {
     **dict.fromkeys(("ui", "agent"), "serves until it is stopped"),
     "server start": "the other commands start it",
     "check-engine": "starts Spark beside Sail",
+    "mirror": "reads an Iceberg catalog",
     "adopt": "takes a table of others into the lake",
     "mend": "refuses a table with which nothing is wrong",
     **dict.fromkeys(("locate", "register"), "asks a catalog"),
