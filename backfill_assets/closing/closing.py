@@ -88,11 +88,12 @@ def close_tables(
         _refuse_unfinished_days(states, contracts, until)
     moved = []
     for contract in contracts:
+        last = _last_of_whole(contract, until)
         with lake.store.lock(contract.name):
             before = _closed_until(lake, contract)
-            if before is None or before < until:
-                lake.store.commit_alone(_receipt(contract, until, request))
-        moved.append(MovedClosure(contract.name, before, max(before or until, until)))
+            if before is None or before < last:
+                lake.store.commit_alone(_receipt(contract, last, request))
+        moved.append(MovedClosure(contract.name, before, max(before or last, last)))
     record_versions(lake, pipeline.contracts, f"close up to {until}")
     return moved
 
@@ -106,8 +107,9 @@ def reopen_tables(
     Raises BackfillError where no table has such a closed day.
     """
     chosen = _chosen_contracts(lake, pipeline, request.tables, NOT_OPENED)
-    now, moved = _last_day_before(lake, first), list[MovedClosure]()
+    moved = list[MovedClosure]()
     for contract in chosen:
+        now = _last_day_before(lake, contract, first)
         with lake.store.lock(contract.name):
             before = _closed_until(lake, contract)
             if before is None or (now is not None and before <= now):
@@ -126,12 +128,18 @@ def reopen_tables(
     return moved
 
 
-def _last_day_before(lake: Lake, first: date | None) -> date | None:
-    """The day that stays closed last where days are open from `first` on; None where all are
-    open."""
+def _last_day_before(lake: Lake, contract: Contract, first: date | None) -> date | None:
+    """The day that stays closed last where days of a table are open from `first` on; None where all
+    are open."""
     if first is None or first <= lake.settings.start_date:
         return None
-    return first - ONE_DAY
+    return _last_of_whole(contract, first - ONE_DAY)
+
+
+def _last_of_whole(contract: Contract, until: date) -> date:
+    """The last day of the partitions of a table that end by `until`: of months in the midst of
+    March the last day of February."""
+    return contract.calendar.key_at(until + ONE_DAY) - ONE_DAY
 
 
 def _chosen_contracts(
@@ -219,8 +227,10 @@ def _refuse_unfinished_days(states: States, contracts: Iterable[Contract], until
     will hold more. A day counts from the table's first receipt on."""
     for contract in contracts:
         latest = states.view.table(contract.name).latest
-        days = inclusive_range(min(latest, default=until), until)
-        unfinished = [d for d in days if states.of(contract.name, d) in UNFINISHED]
+        last = _last_of_whole(contract, until)
+        first = min(latest, default=last)
+        keys = contract.keys_in(inclusive_range(first, last)) if first <= last else []
+        unfinished = [key for key in keys if states.of(contract.name, key) in UNFINISHED]
         if unfinished:
             raise BackfillError(
                 f"the table {contract.name}",

@@ -133,8 +133,8 @@ class _StaleDays(dg.AutomationCondition[Any]):
     def evaluate(self, context: "dg.AutomationContext[Any]") -> "dg.AutomationResult[Any]":
         """The days that are stale and were not requested as they are now; none for an asset without
         a table in the lake. The cursor keeps what was seen and asked for the next tick."""
-        is_daily = isinstance(context.partitions_def, dg.DailyPartitionsDefinition)
-        lake_at_tick = self.tables.lake_at_tick(context.evaluation_time) if is_daily else None
+        has_days = isinstance(context.partitions_def, dg.TimeWindowPartitionsDefinition)
+        lake_at_tick = self.tables.lake_at_tick(context.evaluation_time) if has_days else None
         table = self.tables.table_of(context.key, lake_at_tick.states) if lake_at_tick else None
         if lake_at_tick is None or table is None:
             return dg.AutomationResult(context, context.get_empty_subset())

@@ -1,13 +1,15 @@
 """Closed days are written by nobody, whoever asks and whenever they were closed; open again, their
 inputs decide. Not here: what came late (`test_late_changes`), and the commands."""
 
+from dataclasses import replace
 from datetime import date
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from backfill_assets.closing.closing import close_tables, reopen_tables
+from backfill_assets.closing.closing import _last_of_whole, close_tables, reopen_tables
+from backfill_assets.kernel.core.calendars import DAILY, Calendar, Unit
 from backfill_assets.kernel.core.clock import utc_today
 from backfill_assets.kernel.core.closures import CLOSE, CLOSED_UNTIL, closure_receipt
 from backfill_assets.kernel.core.days import ONE_DAY, DayRange
@@ -17,7 +19,7 @@ from backfill_assets.kernel.core.receipts import Provenance
 from backfill_assets.kernel.core.states import State
 from backfill_assets.kernel.log.log_state import KEEP_EVERY, LogCache
 from backfill_assets.kernel.log.state_files import kept_versions
-from backfill_assets_tests.builders import day
+from backfill_assets_tests.builders import STAGING, day
 from backfill_assets_tests.closing.closed_lake import (
     LAST,
     SAID,
@@ -230,3 +232,17 @@ def test_days_that_are_closed_while_a_chunk_of_a_plan_computes_are_left_alone_an
     worker = planning.HandWorker(lake, pipeline)
     assert run_plan(lambda: (lake, pipeline), plan, worker).state == "finished"
     assert {*lake.store.view("staging", "event_date").latest} == {*plan.days}
+
+
+@pytest.mark.parametrize(
+    ("calendar", "closed_until"),
+    [
+        (DAILY, "2024-03-15"),
+        (Calendar(Unit.MONTH), "2024-02-29"),
+        (Calendar(Unit.WEEK), "2024-03-10"),
+    ],
+)
+def test_of_periods_those_are_closed_that_are_over(calendar: Calendar, closed_until: str) -> None:
+    contract = replace(STAGING, calendar=calendar)
+    assert str(_last_of_whole(contract, date(2024, 3, 15))) == closed_until
+    assert str(_last_of_whole(contract, date.fromisoformat(closed_until))) == closed_until
