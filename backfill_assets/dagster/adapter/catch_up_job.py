@@ -111,11 +111,16 @@ def _filled_launchpad(
     def filled(choice: str) -> dict[str, Any]:
         """The configuration for a choice."""
         chosen = [] if choice == ALL_TABLES else [choice]
+        lines, refusal = list[str](), ""
+        try:
+            lines = stale_lines(lake_context, chosen)
+        except BackfillError as error:
+            refusal = str(error)  # raised, Dagster would show it below a trace
         config = CatchUpConfig(
             as_of=f"{utc_now():%Y-%m-%d %H:%M:%S} UTC",
-            would_make=stale_lines(lake_context, chosen),
+            would_make=[refusal] if refusal else lines,
             tables=chosen,
-            act=True,
+            act=not refusal,
         )
         step = lake_context.naming.name(MAKE_STALE)
         return {"ops": {step: {"config": config.model_dump()}}}

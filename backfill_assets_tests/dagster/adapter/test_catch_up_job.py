@@ -69,6 +69,17 @@ def test_a_table_is_chosen_with_all_that_it_is_made_from(lake: Made) -> None:
     assert filled(job, "raw")["would_make"] == [NOTHING]
 
 
+def test_settings_that_cannot_be_read_are_named_in_the_launchpad_and_nothing_would_run(
+    lake: Made,
+) -> None:
+    job = job_of(lake[0].root)
+    (lake[0].root / "lake.toml").write_text("start_date = tomorrow")
+    config = filled(job)
+    (line,) = config["would_make"]
+    assert "lake.toml" in line
+    assert not config["act"]
+
+
 def test_without_a_choice_nothing_is_done_and_it_says_how_to_choose(
     lake: Made, instance: dg.DagsterInstance
 ) -> None:
