@@ -14,6 +14,7 @@ import urllib.request
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
+from datetime import date
 from pathlib import Path
 from typing import Any
 
@@ -59,6 +60,23 @@ def site(folder: Path) -> Iterator[Site]:
             yield Site(url, open_lake(root), log)
     finally:
         stop_server(root, force=True)
+
+
+def deliver_late(landing: Path, arrives: date, happened: date) -> None:
+    """One order more, in a file of its own, as the sample's own lines look."""
+    received = f"{arrives} 20:00:00"
+    row = {
+        "delivery": 10**9,
+        "received_at": received,
+        "version_at": received,
+        "ordered_at": f"{happened} 12:00:00",
+        "order_id": "order-late",
+        "op": "upsert",
+        "customer": "customer-001",
+        "amount": 7,
+        "returned": 0,
+    }
+    (landing / "late.jsonl").write_text(json.dumps(row) + "\n")
 
 
 def asked(url: str, query: str, **variables: Any) -> Any:

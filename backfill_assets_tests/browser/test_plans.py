@@ -1,12 +1,13 @@
 """A person plans, is stopped by a gate, and puts the chunk back, all at Dagster's pages.
 
-Tested here: the launchpads of `backfill_range` and `rollback`, typed into and launched, and what
-their runs say. Not tested here: single days and ranges (`test_ui`), the gates' rules
+Tested here: the launchpads of `backfill_range`, `catch_up` and `rollback`, typed into and launched,
+and what their runs say. Not tested here: single days and ranges (`test_ui`), the gates' rules
 (`plans/test_gates.py`).
 """
 
 import re
 from collections.abc import Iterator
+from contextlib import contextmanager
 from datetime import date
 from typing import TYPE_CHECKING
 
@@ -20,7 +21,7 @@ from backfill_assets.kernel.write.model import make_pipeline
 from backfill_assets.pipeline.tables import tables
 from backfill_assets.plans.files import plan_state, readable_plans
 from backfill_assets.plans.model import Plan
-from backfill_assets_tests.browser.site import Site, site
+from backfill_assets_tests.browser.site import SAMPLE_DAYS, Site, deliver_late, site
 from backfill_assets_tests.browser.ui import LOCATION, Ui
 
 if TYPE_CHECKING:
@@ -127,6 +128,66 @@ def test_an_expectation_that_fails_is_red_with_its_figures_and_a_plan_waits_wher
     ui.shot("plan_waits")
     ours = [p for p in readable_plans(spark_server.lake) if p.note == "one, then wait"]
     assert [plan_state(spark_server.lake, p) for p in ours] == ["waiting"]
+
+
+@contextmanager
+def sensors_that_only_look(lake: Lake) -> Iterator[None]:
+    """Sensors of the lake request no run: a person is quicker."""
+    path = lake.root / "lake.toml"
+    before = path.read_text()
+    assert "dry_run = false" in before
+    path.write_text(before.replace("dry_run = false", "dry_run = true "))
+    try:
+        yield
+    finally:
+        path.write_text(before)
+
+
+def choose_tables(ui: Ui, choice: str) -> None:
+    """Choose tables in the launchpad of `catch_up`, which Dagster then fills in anew."""
+    ui.go(launchpad("catch_up"))
+    ui.page.get_by_placeholder("Partition").click()
+    ui.page.get_by_text(choice, exact=True).last.click()
+    ui.settle()
+
+
+def launch_as_it_stands(ui: Ui) -> None:
+    """Launch what the launchpad is filled in with, and wait for the end of its run."""
+    ui.page.locator("button", has_text=re.compile("Launch run", re.IGNORECASE)).last.click()
+    ui.page.wait_for_url("**/runs/**")
+    ui.ended()
+
+
+def test_the_launchpad_of_catch_up_says_what_one_click_makes_and_a_page_how_much_is_stale(
+    ui: Ui, spark_server: Site
+) -> None:
+    lake = spark_server.lake
+    happened, arrives = (lake.settings.start_date + ONE_DAY * n for n in (4, SAMPLE_DAYS - 1))
+    with sensors_that_only_look(lake):
+        deliver_late(lake.root / "landing", arrives=arrives, happened=happened)
+        ui.go(launchpad("catch_up"))
+        ui.shot("catch_up_before_a_choice")
+        choose_tables(ui, "raw")
+        ui.says("1 new landed file(s), not scanned yet")
+        ui.shot("catch_up_of_raw")
+        launch_as_it_stands(ui)
+        ui.says("Success", f"raw: 1 day(s) made, {arrives}")
+        ui.go("/assets/staging?view=checks")
+        ui.page.get_by_text("no_stale_days", exact=True).first.click()
+        ui.says("1 stale day(s) since", "the job `catch_up` makes them")
+        ui.shot("stale_days_of_an_asset")
+        ui.go("/assets/staging")
+        ui.shot("asset_with_stale_days")
+        choose_tables(ui, "all tables")
+        said = ui.says("as_of", f"staging {happened}", "in all:", "to compute")
+        ui.shot("catch_up_launchpad")
+        assert " UTC" in said
+        launch_as_it_stands(ui)
+        ui.says("Success", f"staging: 1 day(s) made, {happened}")
+        ui.shot("catch_up_done")
+    pipeline = make_pipeline(tables(lake.settings))
+    view = read_view(lake, pipeline.contracts)
+    assert pipeline.states(view).of("staging", happened) is State.FRESH
 
 
 def stopped_at_its_first_chunk(ui: Ui, lake: Lake, chosen: date) -> Plan:

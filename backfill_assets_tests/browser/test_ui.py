@@ -2,15 +2,12 @@
 and the pictures. Not here: what the tables must hold, beyond that untouched days keep their
 files."""
 
-import json
 import os
 import re
 import subprocess
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
-from datetime import date
-from pathlib import Path
 
 import pytest
 
@@ -19,7 +16,7 @@ from backfill_assets.kernel.core.states import State
 from backfill_assets.kernel.write.model import make_pipeline
 from backfill_assets.pipeline.tables import tables
 from backfill_assets.reports.status import lake_status
-from backfill_assets_tests.browser.site import PATIENCE_SECONDS, SAMPLE_DAYS, Site
+from backfill_assets_tests.browser.site import PATIENCE_SECONDS, SAMPLE_DAYS, Site, deliver_late
 from backfill_assets_tests.browser.ui import LOCATION, Ui
 from backfill_assets_tests.lakes import data_files
 from backfill_assets_tests.processes import until
@@ -165,7 +162,7 @@ def test_a_late_file_is_found_and_exactly_the_days_it_touches_are_rebuilt(
 ) -> None:
     lake, first = spark_server.lake, spark_server.lake.settings.start_date
     before = data_files(lake, "staging")
-    _deliver(
+    deliver_late(
         lake.root / "landing",
         arrives=first + ONE_DAY * (SAMPLE_DAYS - 1),
         happened=first + ONE_DAY * 4,
@@ -236,20 +233,3 @@ def _kill_after_staging(made: Site) -> None:
         while b"staging" not in (line := told.readline()):
             assert line, "it ended before its first table was done"
         run.kill()
-
-
-def _deliver(landing: Path, arrives: date, happened: date) -> None:
-    """One order more, in a file of its own, as the sample's own lines look."""
-    received = f"{arrives} 20:00:00"
-    row = {
-        "delivery": 10**9,
-        "received_at": received,
-        "version_at": received,
-        "ordered_at": f"{happened} 12:00:00",
-        "order_id": "order-late",
-        "op": "upsert",
-        "customer": "customer-001",
-        "amount": 7,
-        "returned": 0,
-    }
-    (landing / "late.jsonl").write_text(json.dumps(row) + "\n")
