@@ -58,12 +58,11 @@ PARENT, ROOT = "dagster/parent_run_id", "dagster/root_run_id"
 class CatchUpConfig(dg.Config):
     """The fields of the launchpad, with the descriptions that it shows."""
 
+    # The launchpad adds a choice's lists to those that it began with, and replaces texts.
     as_of: str = Field(
-        default="", description="When `would_make` was looked up. The run looks again."
+        default=CHOOSE, description="When `would_make` was looked up. The run looks again."
     )
-    would_make: list[str] = Field(
-        default=[CHOOSE], description="Shown to you; the run does not read it."
-    )
+    would_make: list[str] = Field(default=[], description="Shown to you; the run does not read it.")
     tables: list[str] = Field(
         default=[], description="They, and what they are made from. Empty: all."
     )
