@@ -23,7 +23,8 @@ if TYPE_CHECKING:
 
 SIGNATURES = {
     "Input": "(table, before=0, after=0, kind=<InputKind.CONTENT: 'content'>, columns=None, by=(), "
-    "isolate_nulls=False, salt=1, finer=(), first_day=None, mapped='', keys=(), basis=None)",
+    "isolate_nulls=False, salt=1, finer=(), first_day=None, mapped='', keys=(), "
+    "calendar=Calendar(day), made_in=Calendar(day), basis=None)",
     "LakeComponent": "(*, lake, key_prefix=(), group_name='lake', owners=(), tags=None, "
     "kinds=None, "
     "pool=None, "
