@@ -42,12 +42,8 @@ DRAWING = (
     "reports/test_report_page.py",
 )  # matplotlib, half a second
 # On two cores: servers, daemons and browsers are waited for half of the time. More would not fit a
-# laptop's memory.
-PROCESSES, QUICK_PROCESSES, SPARK_PROCESSES = (
-    3,
-    2,
-    2,
-)  # on Spark each has a server that its tests share
+# laptop's memory; on Spark each process has a server that its tests share, and those of lakes.
+PROCESSES, QUICK_PROCESSES = 3, 2
 MEMORY, ROOM_BYTES = (
     Path("/dev/shm"),
     1 << 30,
@@ -97,8 +93,8 @@ def pytest_cmdline_main(config: pytest.Config) -> None:
     if getattr(option, "numprocesses", 0) is None and not (
         named or option.usepdb or hasattr(config, "workerinput")
     ):
-        others = SPARK_PROCESSES if engines.wants_spark() else PROCESSES
-        option.numprocesses, option.dist = QUICK_PROCESSES if is_quick else others, "loadscope"
+        option.numprocesses = QUICK_PROCESSES if is_quick else PROCESSES
+        option.dist = "loadscope"
         # It would begin with the many quick tests, and wait for a long one at the end.
         option.loadscopereorder = False
 
