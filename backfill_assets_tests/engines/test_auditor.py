@@ -274,12 +274,19 @@ def test_the_engine_is_asked_on_a_cluster_for_large_files_and_else_duckdb(lake: 
     assert chosen(lake, small, NARROW, CLUSTER, engine_from_mib=4) == "duckdb"
     assert chosen(lake, small, NARROW, CLUSTER, engine_from_mib=0, engine="duckdb") == "duckdb"
     assert chosen(lake, small, NARROW, here, engine="engine") == "engine"
+    staged.drop()
+
+
+@pytest.mark.whole_house
+def test_of_a_lake_in_a_bucket_the_engine_is_asked_sooner(lake: Lake) -> None:
+    staged = stage_by_hand(lake, NARROW, [{"day": day(0), "key": 1, "entity": "e", "text": "t"}])
+    small = sized(staged, 3)
     in_bucket = replace(lake, root=local_root("s3://bucket/lake"))
     assert chosen(in_bucket, small, NARROW, CLUSTER, engine_from_mib=192) == "engine", (
         "DuckDB would fetch the files"
     )
     assert chosen(in_bucket, small, NARROW, CLUSTER, engine_from_mib=256) == "duckdb"
-    assert chosen(in_bucket, small, NARROW, here, engine_from_mib=0) == "duckdb"
+    assert chosen(in_bucket, small, NARROW, SparkSettings(), engine_from_mib=0) == "duckdb"
     staged.drop()
 
 
