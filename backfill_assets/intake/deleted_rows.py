@@ -49,9 +49,9 @@ PLAIN_COOKIE, RUNS_COOKIE = 12346, 12347
 FEW_CONTAINERS = 4  # fewer of a bitmap with runs have no offsets
 MOST_LISTED = 4096  # rows of a container that lists them; one with more has a bit for each
 CONTAINER_ROWS = 1 << 16
-# Of a checkpoint: its version, its part and how many there are, or the name of a v2 one.
+# Of a checkpoint: its version, and how many parts there are of it, if it has parts.
 CHECKPOINT = re.compile(
-    r"([0-9]{20})\.checkpoint(?:\.([0-9]{10})\.([0-9]{10})|\.(.{36}))?\.(?:parquet|json)"
+    r"([0-9]{20})\.checkpoint(?:\.[0-9]{10}\.([0-9]{10})|\..{36})?\.(?:parquet|json)"
 )
 VECTOR_COLUMNS = ("add.path", "add.deletionVector", "sidecar.path")  # of one in Parquet
 
@@ -145,19 +145,17 @@ def held_vectors(table: Place, version: int) -> dict[str, DeletionVector]:
 def _newest_checkpoint(names: Collection[str], version: int) -> tuple[int, list[str]]:
     """The version of the newest whole checkpoint up to a version, and its files: one, or all its
     parts; -1 and none without one."""
-    by_version = defaultdict[int, dict[str, tuple[int, int]]](dict)
+    parts_by_version = defaultdict[int, dict[str, int]](dict)  # of which there are so many
     for name in names:
         found = CHECKPOINT.fullmatch(name)
         if found and int(found[1]) <= version:
-            by_version[int(found[1])][name] = (int(found[2] or 1), int(found[3] or 1))
-    for at in sorted(by_version, reverse=True):
-        parts_by_name = by_version[at]
-        for name, (_, count) in sorted(parts_by_name.items()):
-            if count == 1:
-                return at, [name]
-            whole = [n for n, (_, of_all) in sorted(parts_by_name.items()) if of_all == count]
-            if len(whole) == count:
-                return at, whole
+            parts_by_version[int(found[1])][name] = int(found[2] or 1)
+    for at in sorted(parts_by_version, reverse=True):
+        parts = parts_by_version[at]
+        for count in sorted({*parts.values()}):
+            alike = sorted(name for name, of_all in parts.items() if of_all == count)
+            if count == 1 or len(alike) == count:
+                return at, alike[:count]
     return -1, []
 
 

@@ -45,6 +45,13 @@ def test_a_version_has_the_vectors_of_the_commits_before_it(table: Path) -> None
     assert found == [{}, {name: [1]}, {name: [1, 2]}]
 
 
+def test_a_file_that_went_has_no_vector_any_more(table: Path) -> None:
+    gone = {"path": added_files(table)[0]["path"], "dataChange": True}
+    (table / LOG / f"{4:020}.json").write_text(json.dumps({"remove": gone}) + "\n")
+    assert held_vectors(place_of_others(str(table)), 4) == {}
+    assert len(held_vectors(place_of_others(str(table)), 3)) == 1
+
+
 def _in_parts(log: Path, rows: list[dict[str, Any]]) -> None:
     for number, row in enumerate(rows, 1):
         part = f"{VERSION}.checkpoint.{number:010}.{len(rows):010}.parquet"
