@@ -10,7 +10,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from datetime import date
 from enum import StrEnum
-from functools import lru_cache
+from functools import cached_property, lru_cache
 
 from backfill_assets.kernel.core.days import ONE_DAY, DayRange
 
@@ -54,10 +54,10 @@ class Calendar:
         if len(self.left_out_dates) > MOST_LEFT_OUT:
             raise ValueError(f"more than {MOST_LEFT_OUT} dates are left out")
 
-    @property
+    @cached_property
     def is_daily(self) -> bool:
         """Whether every day is a partition."""
-        return self == DAILY
+        return self == DAILY  # asked of each day of each input
 
     @property
     def is_of_days(self) -> bool:
@@ -94,6 +94,8 @@ class Calendar:
 
     def keys_in(self, days: Iterable[date]) -> list[date]:
         """The keys of the partitions that cover one of these days, ascending."""
+        if self.is_daily:
+            return sorted({*days})
         if self.is_of_days:
             return sorted(day for day in set(days) if self.is_key(day))
         return sorted({self.key_at(day) for day in days})
