@@ -110,16 +110,15 @@ def _filled_launchpad(
     def filled(choice: str) -> dict[str, Any]:
         """The configuration for a choice."""
         chosen = [] if choice == ALL_TABLES else [choice]
-        lines, refusal = list[str](), ""
         try:
-            lines = stale_lines(lake_context, chosen)
-        except BackfillError as error:
-            refusal = str(error)  # raised, Dagster would show it below a trace
+            lines, may_run = stale_lines(lake_context, chosen), True
+        except BackfillError as error:  # raised, Dagster would show it below a trace
+            lines, may_run = [str(error)], False
         config = CatchUpConfig(
             as_of=f"{utc_now():%Y-%m-%d %H:%M:%S} UTC",
-            would_make=[refusal] if refusal else lines,
+            would_make=lines,
             tables=chosen,
-            act=not refusal,
+            act=may_run,
         )
         step = lake_context.naming.name(MAKE_STALE)
         return {"ops": {step: {"config": config.model_dump()}}}
