@@ -130,7 +130,7 @@ def _tables_to_keep(lake: Lake, pipeline: Pipeline, request: SnapshotRequest) ->
         view = states.view.table(contract.name)
         held = {day: receipt.entry for day, receipt in view.latest.items()}
         if request.days:
-            days = list(request.days)
+            days = contract.keys_in(request.days)
         else:
             days = sorted(d for d, entry in held.items() if entry.built is not Built.PENDING)
         if not view.exists:

@@ -241,7 +241,7 @@ class TableReader(Readable):
         days = sorted(
             d for d, receipt in view.latest.items() if receipt.entry.built is not Built.PENDING
         )
-        days = days if self.span is None else list(self.span)
+        days = days if self.span is None else contract.keys_in(self.span)
         unfit = (
             unfit_days_now(states, contract.name, days)
             if states

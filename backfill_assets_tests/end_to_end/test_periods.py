@@ -10,10 +10,12 @@ from pathlib import Path
 
 import pytest
 
+from backfill_assets.candidates.snapshots import SnapshotRequest, create_snapshot
 from backfill_assets.kernel.core.days import inclusive_range
 from backfill_assets.kernel.core.errors import BackfillError, ContractBroken
 from backfill_assets.kernel.core.states import State
 from backfill_assets.pipeline.chosen import tables_at
+from backfill_assets.reading.reader import LakeReader
 from backfill_assets_tests.end_to_end.worlds import SHARED, World, land, make_world
 from backfill_assets_tests.engine_choice import SparkSession
 from backfill_assets_tests.oracle import Rules, delivery
@@ -119,6 +121,17 @@ def test_days_that_are_left_out_are_no_partitions(world: World) -> None:
         BackfillError, match="the table weekdays: it has no partition on 2024-03-02"
     ):
         world.backfill(inclusive_range(date(2024, 3, 2), date(2024, 3, 3)), "weekdays")
+
+
+def test_a_range_of_days_is_read_and_kept_as_the_partitions_that_cover_them(world: World) -> None:
+    lake_session, pipeline = world.open()
+    lake = lake_session.lake
+    reader = LakeReader(lake, pipeline).table("monthly")
+    found = reader.days("2024-02-10", "2024-03-05").arrow()
+    assert sorted(found.column("month").to_pylist()) == [FEBRUARY, MARCH]
+    days = inclusive_range(date(2024, 2, 10), date(2024, 2, 20))
+    kept = create_snapshot(lake, pipeline, SnapshotRequest("feb", ("monthly",), days))
+    assert kept.tables["monthly"].days.keys() == {FEBRUARY}
 
 
 def test_a_row_whose_day_is_no_key_is_refused(world: World) -> None:

@@ -226,13 +226,19 @@ def test_a_corrected_day_makes_exactly_its_periods_stale(
     assert _stale(story) == set()  # the same rows again: nothing to be made
 
 
-def test_a_month_whose_last_day_has_not_come_is_made_and_ripens_with_it() -> None:
+def february_until(last: int) -> tuple[Story, list[date]]:
+    """A table of months over staging, and the days of February that are loaded."""
     month = replace(contract("periods", "period", Input("staging")), calendar=Calendar(Unit.MONTH))
     story = Story(start=date(2024, 2, 1), contracts=(RAW, STAGING, month))
-    days = [*inclusive_range(date(2024, 2, 1), date(2024, 2, 28))]
+    days = [*inclusive_range(date(2024, 2, 1), date(2024, 2, last))]
     for day in days:
         story.land(day, f"file of {day}")
-    story.load(*days).build("staging", *days)
+    return story.load(*days), days
+
+
+def test_a_month_whose_last_day_has_not_come_is_made_and_ripens_with_it() -> None:
+    story, days = february_until(28)
+    story.build("staging", *days)
     assert needed_days(story.states())["periods"] == {date(2024, 2, 1)}
     story.build("periods", date(2024, 2, 1))
     assert story.state("periods", date(2024, 2, 1)) is State.FRESH
@@ -248,12 +254,8 @@ def test_a_month_whose_last_day_has_not_come_is_made_and_ripens_with_it() -> Non
 
 
 def test_a_month_with_a_missing_day_is_incomplete() -> None:
-    month = replace(contract("periods", "period", Input("staging")), calendar=Calendar(Unit.MONTH))
-    story = Story(start=date(2024, 2, 1), contracts=(RAW, STAGING, month))
-    days = [*inclusive_range(date(2024, 2, 1), date(2024, 2, 10))]
-    for day in days:
-        story.land(day, f"file of {day}")
-    story.load(*days).build("staging", *days[:4], *days[5:])
+    story, days = february_until(10)
+    story.build("staging", *days[:4], *days[5:])
     story.build("periods", date(2024, 2, 1))
     states = story.states()
     assert states.of("periods", date(2024, 2, 1)) is State.INCOMPLETE
