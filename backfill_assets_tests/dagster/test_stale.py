@@ -13,8 +13,10 @@ import dagster as dg
 import pytest
 
 from backfill_assets.dagster import build_lake_defs, is_stale
+from backfill_assets.dagster.adapter.partitions import partitions_of
 from backfill_assets.dagster.adapter.runs import LAKE_TAG
 from backfill_assets.dagster.stale import _shared_tables
+from backfill_assets.kernel.core.calendars import DAILY, Calendar
 from backfill_assets.kernel.core.days import ONE_DAY
 from backfill_assets_tests.synthetic import START, Made, build, end_of, synthetic_lake
 
@@ -45,9 +47,13 @@ class Ticks:
     """Ticks of one asset with a condition, each with the cursor that the one before left."""
 
     def __init__(
-        self, instance: dg.DagsterInstance, condition: dg.AutomationCondition[Any], *path: str
+        self,
+        instance: dg.DagsterInstance,
+        condition: dg.AutomationCondition[Any],
+        *path: str,
+        calendar: Calendar = DAILY,
     ) -> None:
-        days = dg.DailyPartitionsDefinition("2024-01-01")
+        days = partitions_of(calendar, date(2024, 1, 1))
 
         @dg.asset(key=dg.AssetKey(list(path)), partitions_def=days, automation_condition=condition)
         def theirs() -> None: ...
@@ -64,6 +70,15 @@ class Ticks:
         )
         self.cursor = told.cursor
         return set(told.get_requested_partitions(self.key))
+
+
+def test_stale_days_are_true_of_an_asset_that_leaves_others_out(
+    lake: Made, instance: dg.DagsterInstance
+) -> None:
+    calendar = Calendar(left_out_dates=frozenset({day(4)}))
+    ticks = Ticks(instance, is_stale(lake[0].root), "staging", calendar=calendar)
+    make_stale(lake, "staging", 2, 5)
+    assert ticks.next() == {str(day(2)), str(day(5))}
 
 
 def test_stale_days_are_true_once_for_the_same_inputs(
