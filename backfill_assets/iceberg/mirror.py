@@ -58,12 +58,11 @@ def _last_snapshot(table: "Table", place: Place, done: Mirrored) -> int:
         if place.names():
             raise _mirror_error(table, f"{place} has other files", "Name an empty folder")
         return -1
-    of_newest = place.read(commit_name(done.version)).splitlines()[0]
-    info = json.loads(of_newest).get("commitInfo") or {}
-    if SNAPSHOT not in info or _Before(place, done.version).id != str(table.metadata.table_uuid):
+    newest = _Before(place, done.version)
+    if newest.snapshot is None or newest.id != str(table.metadata.table_uuid):
         culprit = f"{place} is no mirror of this table, which may have been made anew"
         raise _mirror_error(table, culprit, "Name an empty folder")
-    return int(info[SNAPSHOT])
+    return newest.snapshot
 
 
 def _states_to_mirror(table: "Table", last: int) -> Iterator[tuple[int, int, "Schema"]]:
@@ -95,12 +94,24 @@ class _Before:
 
         return DeltaTable(self.place.uri(), version=self.version) if self.version >= 0 else None
 
+    @cached_property
+    def snapshot(self) -> int | None:
+        """The snapshot that its commit mirrors; None before the first one, and where it names
+        none."""
+        if self.version < 0:
+            return None
+        of_commit = self.place.read(commit_name(self.version)).splitlines()[0]
+        info = json.loads(of_commit).get("commitInfo") or {}
+        return int(info[SNAPSHOT]) if SNAPSHOT in info else None
+
     @property
     def id(self) -> str:
+        """What the table is called in the log: of a mirror that of the Iceberg table."""
         return str(self._opened.metadata().id) if self._opened else ""
 
     @property
     def properties(self) -> Mapping[str, str | None]:
+        """Its table properties, which name its columns."""
         return self._opened.metadata().configuration if self._opened else {}
 
     @cached_property
@@ -150,10 +161,7 @@ class _Commit:
 
     def _is_mirrored(self) -> bool:
         """Whether the mirror has this snapshot already, and only columns can be new."""
-        if self.before.version < 0:
-            return False
-        newest = self.place.read(commit_name(self.before.version)).splitlines()[0]
-        return bool(json.loads(newest)["commitInfo"][SNAPSHOT] == self.snapshot)
+        return self.before.snapshot == self.snapshot
 
     def _metadata(self) -> Iterator[dict[str, Any]]:
         """The columns, where they are others than before."""
@@ -197,8 +205,7 @@ class _Commit:
         snapshot = self.table.snapshot_by_id(self.snapshot)
         if snapshot is None or snapshot.summary is None or self.before.version < 0:
             return True
-        newest = self.place.read(commit_name(self.before.version)).splitlines()[0]
-        follows = json.loads(newest)["commitInfo"][SNAPSHOT] == snapshot.parent_snapshot_id
+        follows = self.before.snapshot == snapshot.parent_snapshot_id
         return not follows or snapshot.summary.operation.value != "replace"
 
     def _copied(self, name: str, task: "FileScanTask") -> dict[str, Any]:

@@ -2,6 +2,7 @@
 snapshot. Not here: the command (`test_mirror_command`), and columns alone
 (`test_mirrored_columns`)."""
 
+import json
 from collections.abc import Callable
 from datetime import date
 from pathlib import Path
@@ -11,11 +12,13 @@ import pyarrow as pa
 import pytest
 from pyiceberg.catalog.sql import SqlCatalog
 from pyiceberg.table import Table
+from pyiceberg.table.snapshots import Operation, Summary
 from pyiceberg.transforms import IdentityTransform
 from pyiceberg.types import LongType, StringType
 
 from backfill_assets.iceberg.mirror import mirror_table
 from backfill_assets.kernel.core.errors import BackfillError
+from backfill_assets.kernel.log.log import commit_name
 from backfill_assets.kernel.place.choice import place_of_others
 from backfill_assets.kernel.tables.home import Lake
 from backfill_assets_tests.replayed_table import ObservedTable, ReplayedTable, counted
@@ -152,6 +155,30 @@ def test_what_was_mirrored_is_not_read_again(table: Table, tmp_path: Path) -> No
     first, again = mirror_table(table, place), mirror_table(table, place)
     assert (first.version, first.snapshots, first.files) == (1, 2, 2)
     assert (again.version, again.snapshots, again.files) == (1, 0, 0)
+
+
+def newest_replaces_files(table: Table, *expired: int) -> None:
+    """Let the newest snapshot say so, as engines do after they rewrote files, and others be gone."""
+    *others, newest = table.metadata.snapshots
+    held = [snapshot for snapshot in others if snapshot.snapshot_id not in expired]
+    replacing = newest.model_copy(update={"summary": Summary(Operation.REPLACE)})
+    table.metadata = table.metadata.model_copy(update={"snapshots": [*held, replacing]})
+
+
+@pytest.mark.parametrize("is_expired", [False, True])
+def test_replaced_files_change_nothing_unless_a_snapshot_before_them_is_gone(
+    table: Table, tmp_path: Path, is_expired: bool
+) -> None:
+    place = place_of_others(str(tmp_path / "mirror"))
+    mirror_table(table, place)
+    table.append(rows((7, D2, "g")))
+    between = table.metadata.snapshots[-1].snapshot_id
+    table.append(rows((8, D2, "h")))
+    newest_replaces_files(table, *([between] if is_expired else []))
+    done = mirror_table(table, place)
+    lines = map(json.loads, place.read(commit_name(done.version)).splitlines())
+    changes = {line["add"]["dataChange"] for line in lines if "add" in line}
+    assert changes == {is_expired}, "rows of the snapshot that is gone come with it"
 
 
 def test_a_table_that_was_made_anew_is_refused(
