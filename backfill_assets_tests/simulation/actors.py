@@ -243,7 +243,7 @@ ACTS: dict[str, tuple[Act, int]] = {  # and how often it is drawn
     "plan is undone": (undo_plan, 3),
     "publish": (publish, 2),
     "maintain": (maintain, 1),
-    "snapshot": (snapshot, 1),
+    "snapshot": (snapshot, 2),
     "asset": (asset, 2),
     "export": (export, 1),
     "forget": (forget, 1),

@@ -16,7 +16,7 @@ from typing import Any, TypeVar
 
 from obstore import exceptions as of
 
-from backfill_assets_tests.simulation.scheduler import Machine, Scheduler
+from backfill_assets_tests.simulation.scheduler import Machine, Scheduler, is_race
 
 T = TypeVar("T")
 SECONDS_SLOW = (2.0, 9.0, 25.0)
@@ -34,9 +34,25 @@ CLOCK = "the machine's clock steps"
 DISK = "the disk of this machine is full"
 BROKEN = "the disk of this machine fails"
 OLD = "an old listing"
+AWAY = "the machine's network is gone"
 NEVER = "never"
 ERROR_NUMBERS = {DISK: errno.ENOSPC, BROKEN: errno.EIO}
-KINDS = (LOST, LATER, BUSY, MEETS, SLOW, PAUSED, KILLED, MACHINE_LOST, CLOCK, DISK, BROKEN, OLD)
+KINDS = (
+    LOST,
+    LATER,
+    BUSY,
+    MEETS,
+    SLOW,
+    PAUSED,
+    KILLED,
+    MACHINE_LOST,
+    CLOCK,
+    DISK,
+    BROKEN,
+    OLD,
+    AWAY,
+)
+RACES_MEET = 3  # times as many faults: most of what goes wrong there is worse than elsewhere
 
 
 @dataclass
@@ -54,8 +70,11 @@ class Faults:
 
     def meet(self, kind: str, key: str, effect: Callable[[], T]) -> T:
         """Do a request, with the fault that it meets."""
-        is_on = self.is_on and self.scheduler.now < self.until
-        fault = self._drawn() if is_on else NEVER
+        if not self.is_on or self.scheduler.now >= self.until:
+            return effect()
+        if self.scheduler.now < self.scheduler.process.machine.away_until:
+            raise of.GenericError(f"{key}: connect error")
+        fault = self._drawn(is_race(f"{kind} {key}"))
         if fault == NEVER:
             return effect()
         self.met[fault] += 1
@@ -63,20 +82,27 @@ class Faults:
         if fault in (SLOW, PAUSED, CLOCK, KILLED, MACHINE_LOST):
             self._strike_process(fault)
             return effect()
-        if fault == BUSY or (fault == MEETS and not kind.startswith("write")):
-            raise of.GenericError(f"{key}: status code: 503")
-        if fault == MEETS:
+        if fault == MEETS and kind.startswith("write"):
             raise of.GenericError(
                 f"{key}: status code: 409 <Code>ConditionalRequestConflict</Code>"
             )
+        if fault in (BUSY, MEETS):
+            raise of.GenericError(f"{key}: status code: 503")
         if fault == OLD and kind == "list":
             return self._old_listing(key, effect)
+        return self._done_with(fault, kind, key, effect)
+
+    def _done_with(self, fault: str, kind: str, key: str, effect: Callable[[], T]) -> T:
+        """Do a request, and answer as it does that meets this fault afterwards."""
         done = effect()
         if fault in ERROR_NUMBERS and hasattr(done, "stream"):
             done.stream = partial(_failing_disk, ERROR_NUMBERS[fault])
         if fault in (DISK, BROKEN, OLD):
             return done
-        if fault == LOST:
+        if fault == AWAY:
+            seconds = SECONDS_PAUSED[self.scheduler.choices.draw(len(SECONDS_PAUSED))]
+            self.scheduler.process.machine.away_until = self.scheduler.now + seconds
+        if fault in (LOST, AWAY):
             raise of.GenericError(f"{key}: operation timed out")
         return self._repeated(kind, done, effect)
 
@@ -86,8 +112,9 @@ class Faults:
         found: T = self._listed[key] if before is None else before
         return found
 
-    def _drawn(self) -> str:
-        return (NEVER, *self.kinds)[self.scheduler.choices.draw(len(self.kinds) + 1, self.share)]
+    def _drawn(self, races: bool) -> str:
+        share = self.share * RACES_MEET if races else self.share
+        return (NEVER, *self.kinds)[self.scheduler.choices.draw(len(self.kinds) + 1, share)]
 
     def _strike_process(self, fault: str) -> None:
         scheduler, process = self.scheduler, self.scheduler.process

@@ -6,7 +6,7 @@ the end (`judge`).
 """
 
 import json
-from collections import defaultdict
+from collections import Counter, defaultdict
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import date
@@ -15,6 +15,7 @@ from typing import Any
 
 from deltalake.exceptions import DeltaError
 
+from backfill_assets.intake.ledger import ARRIVALS, FILES
 from backfill_assets.kernel.core.plans import CHUNK_TAG, PLAN_TAG, PUBLISH, RELEASE, ROLLBACK
 from backfill_assets.kernel.core.receipts import Built, Receipt
 from backfill_assets.kernel.core.view import NO_VERSION
@@ -187,6 +188,23 @@ def _kept_rows(lake: Lake, table: str, version: int) -> list[Row]:
 
 def _code(receipt: Receipt) -> int:
     return int(receipt.code_digest.removeprefix("code-"))
+
+
+def judge_logs(opened: Opened) -> None:
+    """No write is in a log twice, and what the package knows of days, by kept states and by
+    commits, is what all commits say, read from the first one on."""
+    lake, pipeline = opened
+    for contract in (*pipeline.contracts, ARRIVALS, FILES):
+        receipts = _receipts(lake, contract.name)
+        writes = Counter(receipt.write_id for _, receipt in receipts)
+        again = [write for write, times in writes.items() if times > 1]
+        refuse(again, f"{contract.name} has the writes {again} twice")
+        said = {of: version for version, receipt in receipts for of in receipt.days}
+        latest = lake.store.view(contract.name, contract.day_column).latest
+        known = {of: latest[of].version for of in latest}
+        wrong = sorted(of for of in said.keys() | known.keys() if said.get(of) != known.get(of))
+        what = f"{contract.name} {wrong[:1]} is known by {known}, and commits say {said}"
+        refuse(wrong, what)
 
 
 def judge_writes(world: World, opened: Opened) -> None:

@@ -39,6 +39,7 @@ from backfill_assets_tests.simulation.actors import SAID
 from backfill_assets_tests.simulation.engine import rows_at
 from backfill_assets_tests.simulation.history import (
     Violation,
+    judge_logs,
     judge_readings,
     judge_writes,
     refuse,
@@ -103,7 +104,9 @@ def judge_waiting(world: World) -> None:
 def judge_lake(world: World) -> None:
     """Let the sensors and a person finish, then hold the lake against what must be true."""
     opened = world.open()
+    judge_logs(opened)
     _finish(world, opened)
+    judge_logs(opened)
     _judge_tables(world, opened)
     _judge_readers(world, opened)
     judge_readings(world, opened)

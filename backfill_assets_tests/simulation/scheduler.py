@@ -20,6 +20,13 @@ BEGAN = 1_900_000_000.0  # seconds since 1970, by the store's clock
 REQUEST_SECONDS = 0.02  # of one request
 FIRST_PID = 5_000_000  # above every number that a system gives
 MOST_STOPS = 60_000  # of a story: more mean that it does not end
+RACING = 0.3  # share of writes under a condition before which others go on, at least
+
+
+def is_race(asks: str) -> bool:
+    """Whether a request is a write under a condition, which others may have made false; not of a
+    lock, which only spares waiting."""
+    return asks.startswith("write if") and "/.locks/" not in asks
 
 
 class Endless(AssertionError):
@@ -32,6 +39,7 @@ class Machine:
 
     name: str
     clock_off: float = 0.0  # seconds
+    away_until: float = 0.0  # by the store's clock: until then no request of it is answered
 
 
 @dataclass(eq=False)
@@ -60,6 +68,7 @@ class Thread:
     is_over: bool = False
     was_killed: bool = False
     failure: BaseException | None = None
+    races: bool = False  # whether its next request may come too late, and knows it
     stands: Any = None  # its greenlet
 
     @property
@@ -144,7 +153,9 @@ class Scheduler:
         if self.last in ready:  # the plain choice: whoever ran goes on
             ready.remove(self.last)
             ready.insert(0, self.last)
-        self.last = ready[self.choices.draw(len(ready), self.switching)]
+        is_race = self.last is not None and self.last.races
+        share = max(self.switching, RACING) if is_race else self.switching
+        self.last = ready[self.choices.draw(len(ready), share)]
         self._switch_to(self.last)
 
     def _switch_to(self, thread: Thread) -> None:
@@ -177,6 +188,8 @@ class Scheduler:
         self.note(f"{process.name}: {asks}")
         if len(self.trace) > MOST_STOPS:
             raise Endless(asks)
+        assert self.running is not None
+        self.running.races = is_race(asks)
         self._hub.switch()
         self._refuse_dead()
 

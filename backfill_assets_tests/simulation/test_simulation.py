@@ -17,6 +17,7 @@ from backfill_assets.buckets.bucket import Bucket
 from backfill_assets.kernel.place.port import Place
 from backfill_assets_tests.processes import CHECKOUT
 from backfill_assets_tests.simulation.choices import Choices
+from backfill_assets_tests.simulation.planted import PLANTED
 from backfill_assets_tests.simulation.shrinking import shrunk
 from backfill_assets_tests.simulation.story import Beginning, go_alone, new_world, play
 from backfill_assets_tests.simulation.world import World
@@ -89,6 +90,12 @@ def test_a_seed_tells_the_same_story_twice() -> None:
     assert one.digest == other.digest
     assert one.choices == other.choices
     assert len(one.trace) > 100
+
+
+def test_each_fault_that_can_be_planted_has_a_row_that_says_what_shows_it() -> None:
+    page = Path(__file__).with_name("planted.md").read_text("utf-8")
+    rows = [line.split("|")[1].strip() for line in page.splitlines() if line.startswith("| ")]
+    assert rows[1:] == [*PLANTED]
 
 
 @pytest.mark.slow
