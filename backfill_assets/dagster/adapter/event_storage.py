@@ -169,16 +169,17 @@ class BatchedEventLogStorage(SqliteEventLogStorage):
             with connection.begin():
                 yield connection
             connection.close()
-            self._open.clear()
         finally:
-            self._drop_transactions()
+            _end_transaction(connection)
+            # Python may end this generator late, when another transaction is under way.
+            if self._open.get(shard) is connection:
+                self._open.pop(shard)
 
     def _drop_transactions(self) -> None:
         """Close a transaction that an exception left open: it would keep its file locked against
         this process."""
         for shard, connection in list(self._open.items()):
-            if not connection.closed and not connection.invalidated:
-                connection.invalidate()
+            _end_transaction(connection)
             self._open.pop(shard, None)
 
     def _engine_of(self, shard: str) -> sa.Engine:
@@ -232,6 +233,11 @@ class BatchedEventLogStorage(SqliteEventLogStorage):
         }
         for event, number in sorted(newest.values(), key=lambda pair: pair[1]):
             self.store_asset_event(event, number)
+
+
+def _end_transaction(connection: sa.Connection) -> None:
+    if not connection.closed and not connection.invalidated:
+        connection.invalidate()
 
 
 def _retry_while_locked(statement: Callable[[], T]) -> T:
