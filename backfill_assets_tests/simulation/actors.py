@@ -133,13 +133,15 @@ def watch(world: World) -> None:
 
 
 def rollback(world: World, chance: Random) -> None:
-    """A table's days are put back to what they were before their newest write."""
+    """A table's days are put back to what they were before one of its newest writes, so that days
+    are among them which others are making now."""
     lake, pipeline = world.open()
     table = chance.choice(world.built)
     first = chance.randrange(DAYS)
     days = DayRange(day(first), day(first) + ONE_DAY * chance.randint(1, DAYS - first))
     head = lake.store.head(table)
-    request = RollbackRequest(table=table, days=days, to_version=max(head - 1, 1))
+    before = max(head - chance.randint(1, 3), 1)
+    request = RollbackRequest(table=table, days=days, to_version=before)
     roll_back(lake, pipeline, request, SAID)
 
 
