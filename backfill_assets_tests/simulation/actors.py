@@ -251,6 +251,8 @@ ACTS: dict[str, tuple[Act, int]] = {  # and how often it is drawn
     "forget": (forget, 1),
 }
 SWITCHES = ("plan is undone", "publish")  # which readers see of both tables at once
+# The last one: when whoever was paused in the beginning has lost its lease.
+SECONDS_AFTER = (0.0, 0.0, 0.5, 2.0, 20.0, 90.0, 200.0)
 MOST_KINDS = 2  # of commands in a story, besides those of late data
 MACHINES = ("one", "two")
 
@@ -266,7 +268,7 @@ def drawn_actors(seed: int, pairs: int) -> list[Actor]:
     often = ["late file", "late file", "tick", *others, *others]
     found = []
     for _ in range(chance.randint(3, 6)):
-        after = chance.choice((0.0, 0.0, 0.5, 2.0, 20.0, 90.0))
+        after = chance.choice(SECONDS_AFTER)
         found.append(
             Actor(chance.choice(often), chance.choice(MACHINES), after, chance.randrange(1000))
         )
