@@ -177,7 +177,7 @@ def _nameless_files(path: Place, named: Collection[str]) -> list[str]:
 
 def _opens_otherwise(path: Place, active: Collection[str]) -> bool:
     """Whether the table, opened by its checkpoint, has other files than its commits say."""
-    if not any(name.endswith(".checkpoint.parquet") for name in path.names(LOG)):
+    if not any(".checkpoint." in name for name in path.names(LOG)):
         return False
     try:
         return {f.path for f in live_files(open_delta(path), "")} != {*active}

@@ -103,13 +103,24 @@ def _of_columns(rows: Rows, columns: tuple[str, ...]) -> Rows:
     return found
 
 
+PART_SIZE = "spark.databricks.delta.checkpoint.partSize"
+
+
+@pytest.fixture
+def parts(spark: SparkSession) -> Iterator[None]:
+    """Checkpoints with a part for every two actions."""
+    spark.conf.set(PART_SIZE, "2")
+    yield
+    spark.conf.unset(PART_SIZE)
+
+
+@pytest.mark.usefixtures("parts")
 @pytest.mark.parametrize("feature", FEATURES)
 def test_a_table_with_a_feature_has_the_rows_that_spark_reads(
     spark: SparkSession, lake: Lake, tmp_path: Path, feature: str
 ) -> None:
     columns, properties, change = FEATURES[feature]
     name = f"delta.`{tmp_path / 'orders'}`"
-    spark.conf.set("spark.databricks.delta.checkpoint.partSize", "2")
     spark.sql(
         f"CREATE TABLE {name} ({columns}) USING delta TBLPROPERTIES ({properties}, {VECTORS})"
     )

@@ -8,6 +8,7 @@ and writing (`kernel.tables.committer`). Every commit stays in the log for ever.
 import itertools
 import json
 import re
+from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from contextlib import suppress
 from dataclasses import dataclass
@@ -37,7 +38,10 @@ FILE_DIGEST_CHARS = 16
 HEAD = ".head"  # beside the commits: the newest version with its digest
 MAGIC = b"PAR1"  # first and last bytes of a whole Parquet file
 HINT = "_last_checkpoint"
-CHECKPOINT = re.compile(r"([0-9]+)\.checkpoint\.parquet")
+# Whole, in numbered parts of so many, or (v2) under a name of 36 signs.
+CHECKPOINT = re.compile(
+    r"([0-9]+)\.checkpoint(?:\.[0-9]{10}\.([0-9]{10})|\..{36})?\.(?:parquet|json)"
+)
 COMMIT = re.compile(r"([0-9]{1,20})\.json")  # not by `isdigit`, which takes `²`, too
 T = TypeVar("T")
 
@@ -432,26 +436,28 @@ def sync_log(table: Place, version: int) -> None:
 
 
 def torn_checkpoints(table: Place) -> list[str]:
-    """Names in the log of checkpoints that are no whole Parquet file, or whose version has no whole
-    commit; and of a hint that names such a checkpoint or a missing one."""
+    """Names in the log of checkpoints, or parts of them, that are no whole Parquet file, or whose
+    version has no whole commit; and of a hint that names such a checkpoint or a missing one."""
     first = first_version_of(table)  # checkpoints before it are others'
-    torn, whole = list[str](), set[int]()
+    torn, whole = list[str](), Counter[tuple[int, int]]()  # by version, and how many parts it has
     for name in sorted(table.names(LOG)):
         found = CHECKPOINT.fullmatch(name)
         if found is None or int(found[1]) < first:
             continue
         version = int(found[1])
         if _is_whole_checkpoint(table, name, version):
-            whole.add(version)
+            whole[version, int(found[2] or 1)] += 1
         else:
             torn.append(name)
+    there = {version for (version, parts), count in whole.items() if count >= parts}
     hint = table.read_json(f"{LOG}/{HINT}")  # readers ignore one that they cannot read
     named = hint.get("version")
-    if isinstance(named, int) and named >= first and named not in whole:
+    if isinstance(named, int) and named >= first and named not in there:
         torn.append(HINT)
     return torn
 
 
 def _is_whole_checkpoint(table: Place, name: str, version: int) -> bool:
-    is_parquet = table.ends(f"{LOG}/{name}", len(MAGIC)) == (MAGIC, MAGIC)
-    return is_parquet and is_commit_whole(table, version)
+    is_json = name.endswith(".json")
+    is_readable = is_json or table.ends(f"{LOG}/{name}", len(MAGIC)) == (MAGIC, MAGIC)
+    return is_readable and is_commit_whole(table, version)

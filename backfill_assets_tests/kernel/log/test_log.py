@@ -222,3 +222,16 @@ def test_a_log_that_delta_rs_cannot_read_is_an_error_of_one_line_that_names_the_
     assert "\n" not in str(raised.value)
     again = pickle.loads(pickle.dumps(raised.value))  # noqa: S301
     assert str(again) == str(raised.value)
+
+
+def test_a_hint_to_a_checkpoint_in_parts_misleads_where_a_part_is_lacking_or_torn(
+    tmp_path: Path,
+) -> None:
+    file = checkpoint(tmp_path, 3, MAGIC * 2, '{"version": 3}')
+    parts = [file.with_name(f"{3:020d}.checkpoint.{n:010d}.{2:010d}.parquet") for n in (1, 2)]
+    file.rename(parts[0])
+    assert torn_checkpoints(place_of(tmp_path)) == [HINT]
+    parts[1].write_bytes(MAGIC * 2)
+    assert torn_checkpoints(place_of(tmp_path)) == []
+    parts[1].write_bytes(b"torn")
+    assert torn_checkpoints(place_of(tmp_path)) == [parts[1].name, HINT]
