@@ -57,7 +57,7 @@ def _version_span(versions: Sequence[int]) -> str:
     return f"v{least}" if least == greatest else f"v{least}..{greatest}"
 
 
-@dataclass(frozen=True, slots=True)  # a million are held
+@dataclass(slots=True)  # not frozen: a million are made, that takes five times as long
 class DayStatus:
     """One day of one table: a row of `lake_status` and of `system.days`. A field added here, with
     its value in `day_rows`, is a column of both, of `--json`, and with `CellColumn` of the

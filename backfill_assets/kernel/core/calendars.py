@@ -66,6 +66,8 @@ class Calendar:
 
     def is_key(self, day: date) -> bool:
         """Whether a partition is named by the day."""
+        if self.is_daily:
+            return True
         if self.is_of_days:
             return day.weekday() not in self.left_out_weekdays and day not in self.left_out_dates
         return self.key_at(day) == day

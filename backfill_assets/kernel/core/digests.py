@@ -178,6 +178,7 @@ class _Reading:
     made: Parameters | None  # as the receipts say; None: not known
     name: str  # of `today`, by which digests are kept
     today: Parameters  # today's, with the keys of the receipts
+    digests: Mapping[date, str]  # by these, of any day
     is_made_as_today: bool  # the receipts say the same as today's parameters
 
 
@@ -209,7 +210,7 @@ class Digests:
 
     def of(self, table: str, day: date) -> str:
         """Today's input digest of a day of a table."""
-        return self._input_digest(table, self._today[table], day)
+        return self._digests_under(table, self._today[table])[day]
 
     def inputs_of(self, table: str, day: date) -> tuple[Input, ...]:
         """The inputs of a table, with the keys that the newest receipt of the day names."""
@@ -231,9 +232,8 @@ class Digests:
 
     def as_made(self, table: str, day: date) -> str:
         """Today's input digest of a day, from the keys that its newest receipt names."""
-        return self._input_digest(
-            *self._parameters_for_day(table, self.view.table(table).latest.get(day)), day
-        )
+        latest = self.view.table(table).latest.get(day)
+        return self._digests_under(*self._parameters_for_day(table, latest))[day]
 
     def unpinned(self, receipt: DayReceipt) -> tuple[str, ...]:
         """What the step of the day read from a lake and its receipt cannot name, in words."""
@@ -256,7 +256,8 @@ class Digests:
         if key not in self._readings:
             made = self._parameters_of(receipt)
             name, today = self._parameters_with_keys(table, receipt)
-            self._readings[key] = _Reading(made, name, today, made == self._today[table])
+            digests = self._digests_under(name, today)
+            self._readings[key] = _Reading(made, name, today, digests, made == self._today[table])
         return self._readings[key]
 
     def _parameters_with_keys(self, table: str, receipt: DayReceipt) -> tuple[str, Parameters]:
@@ -299,6 +300,8 @@ class Digests:
         """Whether the day's latest `receipt` names today's inputs by today's parameters: by the
         columns that are read, or by whole rows, as older receipts do."""
         reading, recorded = self._reading_of(table, receipt), receipt.entry.input_digest
+        if recorded == reading.digests[day]:
+            return True
         made, name, today = reading.made, reading.name, reading.today
         if self._matches_digest(recorded, name, today, day):
             return True
@@ -317,11 +320,11 @@ class Digests:
         """Whether a `recorded` digest equals the digest of today's inputs. A day as known at a cut
         may also have been made before its input's code changed: another code makes it outdated, not
         stale."""
-        if recorded == self._input_digest(name, parameters, day):
+        if recorded == self._digests_under(name, parameters)[day]:
             return True
         if not has_input_kind(parameters.inputs, InputKind.KNOWN_AT_CUT):
             return False
-        return recorded == self._input_digest(name, parameters, day, by_code=False)
+        return recorded == self._digests_under(name, parameters, by_code=False)[day]
 
     def _reads_all_of(self, recorded: Parameters, today: Parameters) -> bool:
         """Whether a day with the `recorded` parameters has read every column of each input that is
@@ -347,21 +350,21 @@ class Digests:
             self._parameters[text] = found
         return self._parameters[text]
 
-    def _input_digest(
-        self, name: str, parameters: Parameters, day: date, *, by_code: bool = True
-    ) -> str:
-        """The digest under parameters; `name` is a table (today's parameters) or the text of a
-        receipt. `by_code`: an input day as known at the cut that was made by old code counts by its
-        write."""
+    def _digests_under(
+        self, name: str, parameters: Parameters, *, by_code: bool = True
+    ) -> Mapping[date, str]:
+        """The digests of days under parameters; `name` is a table (today's parameters) or the text
+        of a receipt. `by_code`: an input day as known at the cut that was made by old code counts
+        by its write."""
         key = (name, by_code)
         if key not in self._digests:
             self._digests[key] = _TextsByDay(self._digest_by_day(name, parameters, by_code))
-        return self._digests[key][day]
+        return self._digests[key]
 
     def _digest_by_day(
         self, name: str, parameters: Parameters, by_code: bool
     ) -> Callable[[date], str]:
-        """What computes the digest of a day under parameters, named as for `_input_digest`."""
+        """What computes the digest of a day under parameters, named as for `_digests_under`."""
         if parameters.is_landed:
             source = self.view.source(name)
             return lambda day: raw_digest(day, source)
@@ -397,7 +400,7 @@ class Digests:
         input day what had arrived by the day's cut, or the content, with its date where keys choose
         the days; then the content of days that were awaited and have rows by now. `frontier`: of
         all inputs of `parameters`, decides which days are required; `by_code` as of
-        `_input_digest`. Not of landed files, whose tables have `raw_digest`."""
+        `_digests_under`. Not of landed files, whose tables have `raw_digest`."""
         if wanted.kind is InputKind.ARRIVALS:
             arrivals = self._arrival_rows(wanted.table, day, None)
             return [f"{arrival_day} {fingerprint}" for arrival_day, fingerprint in arrivals]

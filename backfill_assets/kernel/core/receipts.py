@@ -40,7 +40,7 @@ class Built(StrEnum):
     MERGED = "merged"
 
 
-@dataclass(frozen=True, slots=True)  # tens of thousands are held
+@dataclass(slots=True)  # not frozen: hundreds of thousands are made, that takes five times as long
 class DayEntry:
     """One day of a receipt.
 

@@ -22,7 +22,7 @@ def exists_at(version: int) -> bool:
     return version > NO_VERSION
 
 
-@dataclass(frozen=True, slots=True)  # tens of thousands are held
+@dataclass(slots=True)  # not frozen: hundreds of thousands are made, that takes five times as long
 class DayReceipt:
     """The latest receipt of a day: its entry there, and the table version, write, code and settings
     that made it."""
