@@ -181,12 +181,13 @@ def _is_seen(lake: Lake, contract: Contract) -> bool:
     has_come = (
         FIRST_LATER_DAY in seen and date.fromisoformat(seen[FIRST_LATER_DAY]) <= utc_today() + AHEAD
     )
-    newest = max(commit_versions(place_of_others(contract.external), whole=True), default=-1)
     version, table = _split_version(seen.get(EXTERNAL, ""))
     is_same_table = table.endswith(f" in {_place_and_start(lake, contract)}")
-    if has_come or version != str(newest) or not is_same_table:
+    if has_come or not is_same_table:
         return False
-    return seen.get(COMMIT) == digest_of_commit(contract, newest)
+    place, last = place_of_others(contract.external), int(version)
+    newest = max(commit_versions(place, whole=True, since=last), default=-1)
+    return newest == last and seen.get(COMMIT) == digest_of_commit(contract, newest)
 
 
 def _first_day(lake: Lake, contract: Contract) -> date:

@@ -20,13 +20,15 @@ import pytest
 from backfill_assets.buckets.doctor_store import OF_DAY, OF_TICKS
 from backfill_assets.dagster.adapter.context import LakeContext
 from backfill_assets.dagster.adapter.ticks import landing_tick, late_data_tick
+from backfill_assets.foreign.observing import unseen_version
 from backfill_assets.intake.landed_days import append_events, landed_by_day
+from backfill_assets.kernel.core.addresses import STATE_VARIABLE
 from backfill_assets.kernel.core.clock import utc_now
 from backfill_assets.kernel.core.days import ONE_DAY, DayRange
 from backfill_assets.kernel.core.receipts import DayEntry, Provenance
 from backfill_assets.kernel.core.states import State
 from backfill_assets.kernel.log.log_state import KEEP_EVERY
-from backfill_assets.kernel.place.choice import place_at
+from backfill_assets.kernel.place.choice import place_at, place_of_others
 from backfill_assets.kernel.place.folder import Folder
 from backfill_assets.kernel.place.port import MOST_AT_ONCE
 from backfill_assets.kernel.tables.home import Lake, open_lake
@@ -55,6 +57,7 @@ from backfill_assets_tests.faulty_store import (
     release_request,
 )
 from backfill_assets_tests.files import stage_by_hand
+from backfill_assets_tests.foreign.test_observing import FIRST, Others
 from backfill_assets_tests.intake.test_landed_days import cells, event
 from backfill_assets_tests.processes import until
 from backfill_assets_tests.stores import StoreServer
@@ -111,6 +114,25 @@ def test_a_machine_that_knows_nothing_asks_the_same_however_long_the_logs_are(
         asked[commits] = counted(moto_server, look)
     assert asked[100] == asked[1_100], "of a long log only its end is listed"
     assert asked[100].total() <= 270, asked
+
+
+@pytest.mark.slow
+def test_a_table_of_others_that_did_not_move_is_known_by_two_requests_however_long_its_log_is(
+    moto_server: StoreServer, bucket_address: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv(STATE_VARIABLE, str(tmp_path / "state"))
+    others = Others(tmp_path, [], bucket_address)
+    others.write(FIRST)
+    others.look()
+    # A listing has a thousand names; these come before all commits.
+    there, earlier = place_of_others(str(others.place)), [f"_delta_log/-{n}" for n in range(1_001)]
+    with ThreadPoolExecutor(8) as pool:
+        list(pool.map(there.write, earlier, repeat(b"1")))
+    (contract,) = chosen_pipeline(others.lake).contracts
+    asked = counted(moto_server, lambda: unseen_version(others.lake, contract))
+    assert asked == {"LIST": 1, "GET": 1}
+    others.write(FIRST)
+    assert "version 2 of" in unseen_version(others.lake, contract)
 
 
 def test_what_landed_is_known_by_no_more_requests_however_much_landed(

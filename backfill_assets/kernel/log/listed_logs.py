@@ -23,6 +23,7 @@ from backfill_assets.kernel.log.log import (
     LOG,
     Commit,
     commit_name,
+    names_since,
     open_delta,
     read_commit,
     unbroken_versions,
@@ -82,7 +83,7 @@ class ListedLogs:
         if not exists_at(known.head):
             return self._first_look(table)
         known.kept = None
-        found = _listed_names(table, known.head)
+        found = names_since(table, known.head)
         name = _name_in_log(known.head)
         is_another_log = found.get(name) != known.names[name]
         if is_another_log:
@@ -101,10 +102,10 @@ class ListedLogs:
         kept = [] if was_absent else kept_versions(table)
         known.kept = kept
         for version in reversed(kept):
-            found = _listed_names(table, version)
+            found = names_since(table, version)
             if _name_in_log(version) in found:
                 return _learn_names(known, found, version)
-        head = _learn_names(known, _listed_names(table, NO_VERSION), NO_VERSION)
+        head = _learn_names(known, names_since(table, NO_VERSION), NO_VERSION)
         if was_absent and exists_at(head):
             known.kept = None  # states may have been kept since
         return head
@@ -139,7 +140,7 @@ class ListedLogs:
             self.head(table)
         known = self._known_log(table)
         if after + 1 < known.since:
-            _learn_names(known, _listed_names(table, NO_VERSION), NO_VERSION)
+            _learn_names(known, names_since(table, NO_VERSION), NO_VERSION)
         for version in unbroken_versions(table, known.names, after, known.since):
             if version <= last:
                 yield self.read(table, version)[0]
@@ -221,15 +222,3 @@ def _learn_names(known: _KnownLog, names: dict[str, Token], since: int) -> int:
     known.names, known.since = names, since
     known.head = max(versions_in(names, 0), default=NO_VERSION)
     return known.head
-
-
-def _listed_names(table: Place, first: int) -> dict[str, Token]:
-    """The names in a log, from a commit on (`NO_VERSION`: all), without folders in it."""
-    # Only names that come after this text are listed: without its last sign it lets `first` in.
-    after = commit_name(first)[:-1] if exists_at(first) else ""
-    found = {}
-    for path, token in table.tokens(LOG, after).items():
-        name = path.removeprefix(f"{LOG}/")
-        if "/" not in name:
-            found[name] = token
-    return found

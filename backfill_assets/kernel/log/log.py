@@ -26,7 +26,14 @@ from backfill_assets.kernel.log.adopted import ADOPTION, adopted_files, first_ve
 from backfill_assets.kernel.log.adopted import LOG as LOG
 from backfill_assets.kernel.log.file_names import is_adopted_there
 from backfill_assets.kernel.log.log_bounds import log_fault
-from backfill_assets.kernel.place.port import MOST_AT_ONCE, Gone, Place, StoreRefused, answers_of
+from backfill_assets.kernel.place.port import (
+    MOST_AT_ONCE,
+    Gone,
+    Place,
+    StoreRefused,
+    Token,
+    answers_of,
+)
 
 ACTIONS = "backfill_assets.actions"  # key of commitInfo: how many actions the commit holds
 # Key of commitInfo: the digest of the commit before it, so that an edited past shows.
@@ -98,11 +105,12 @@ def first_version_of(table: Place) -> int:
     return first_version(table.names(LOG)) if table.may_be_of_others else 0
 
 
-def commit_versions(table: Place, *, whole: bool = False) -> list[int]:
+def commit_versions(table: Place, *, whole: bool = False, since: int = 0) -> list[int]:
     """Commit versions of the lake's history of a table, ascending; empty if there is no table.
-    `whole`: also those before the table was adopted."""
-    names = table.names(LOG)
-    return versions_in(names, 0 if whole else first_version(names))
+    `whole`: also those before the table was adopted. `since`: none before it, of which a store
+    lists none."""
+    names = names_since(table, since) if since else table.names(LOG)
+    return versions_in(names, since if whole else max(since, first_version(names)))
 
 
 def versions_in(names: Collection[str], first: int) -> list[int]:
@@ -110,6 +118,18 @@ def versions_in(names: Collection[str], first: int) -> list[int]:
     matches = [COMMIT.fullmatch(name) for name in names]
     found = [int(match[1]) for match in matches if match]
     return sorted(version for version in found if version >= first)
+
+
+def names_since(table: Place, first: int) -> dict[str, Token]:
+    """The names in a log, from a commit on (-1: all), without folders in it."""
+    # Only names that come after this text are listed: without its last sign it lets `first` in.
+    after = commit_name(first)[:-1] if first >= 0 else ""
+    found = {}
+    for path, token in table.tokens(LOG, after).items():
+        name = path.removeprefix(f"{LOG}/")
+        if "/" not in name:
+            found[name] = token
+    return found
 
 
 def data_file_names(table: Place) -> list[str]:
