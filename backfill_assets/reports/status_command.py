@@ -336,7 +336,10 @@ def _draw_commands(
 ) -> bool:
     """Draw the commands, each on one line to be copied, for days that are over, as few ranges
     without held days; return whether there are any."""
-    over = [d for d in wanting if d.day < utc_today()]
+    today = utc_today()
+    over = [d for d in wanting if d.day < today]
+    if not over:
+        return False
     named = [*report.tables] if all_tables else list(dict.fromkeys(d.table for d in over))
     held = {d.day for name in named for d in report.tables[name] if d.state.is_left_alone}
     days = {d.day for d in over} - held
