@@ -29,7 +29,7 @@ else:  # names for annotations: pyspark takes a second to import
 
 TESTS_ENGINE = "BACKFILL_ASSETS_TESTS_ENGINE"
 SPARK = "spark"
-# A number, where `.ci/run` has no time for all examples on Spark: the day.
+# A number, where `.ci/run` has no time for all examples and guides on Spark: the day.
 TURN, TURNS = "BACKFILL_ASSETS_TESTS_TURN", 3
 ON_SPARK = "on_spark"
 USERS_DO = "users_do"  # what users do, with the engine that they get
@@ -75,7 +75,7 @@ def usual_environ() -> dict[str, str]:
 
 
 def environ_of_turn(name: str) -> dict[str, str]:
-    """What starts the steps of an example: as `usual_environ`, and where the run takes turns, on
+    """What starts the steps of an example or a guide: as `usual_environ`, and where the run takes turns, on
     Sail unless it is the turn of its name."""
     turn = os.environ.get(TURN)
     if turn is None or (int(turn) + crc32(name.encode())) % TURNS == 0 or why_no_sail():

@@ -14,6 +14,7 @@ from backfill_assets.engines.server import stop_server
 from backfill_assets.kernel.tables.settings import FILE_NAME
 from backfill_assets.learn.practice_command import guide_files
 from backfill_assets_tests.end_to_end.steps import differs, run_steps, steps_of
+from backfill_assets_tests.engine_choice import environ_of_turn
 from backfill_assets_tests.stores import StoreServer
 
 pytestmark = pytest.mark.users_do
@@ -22,6 +23,8 @@ STEPS = {
     for name, path in guide_files().items()
     if (steps := steps_of(path.read_text("utf-8")))
 }
+# About Spark's servers and engines elsewhere, or with functions that Sail refuses by name.
+SPARK_ONLY = {"buckets", "full-dumps", "servers", "tables-of-others", "your-spark"}
 
 
 @pytest.fixture
@@ -36,13 +39,14 @@ def spark_server(tmp_path: Path) -> Iterator[Path]:
 
 @pytest.fixture
 def around(name: str, request: pytest.FixtureRequest) -> Mapping[str, str]:
-    """The environment of a guide: that of a lake in a bucket reaches a store with the bucket that
-    it names."""
+    """The environment of a guide: its engine, and for a lake in a bucket what reaches a store with
+    the bucket that it names."""
+    engine = {} if name in SPARK_ONLY else environ_of_turn(name)
     if name != "buckets":
-        return {}
+        return engine
     server: StoreServer = request.getfixturevalue("moto_server")
     server.new_bucket("my-bucket")
-    return server.environment
+    return {**engine, **server.environment}
 
 
 @pytest.mark.slow
