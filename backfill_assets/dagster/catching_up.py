@@ -239,7 +239,10 @@ def _idle_plans(lake: Lake, still: Needs) -> tuple[list[str], bool]:
 
 def _needs_rebuild(plan: ActivePlan, still: Needs) -> bool:
     """Whether a day of the plan needs a rebuild."""
-    return any({*plan.days} & still.needed.get(table, set()) for table in plan.tables)
+    for table in plan.tables:
+        if still.needed.get(table) and not still.needed[table].isdisjoint(plan.keys_of(table)):
+            return True
+    return False
 
 
 def _why_remaining(remaining: Needs, name: str, tried: Collection[date]) -> str:

@@ -10,6 +10,7 @@ import contextlib
 import re
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from datetime import date
 from math import inf
 from typing import Any, Literal
 
@@ -347,11 +348,16 @@ def refuse_overlap(lake: Lake, plan: Plan) -> None:
     if lake.place.exists(_plan_file(plan.id, "json")):
         what, nothing = f"the plan {plan.id}", "run"
     for other in active_plans(lake):
-        tables = sorted({*other.tables} & {*plan.tables})
-        days = sorted({*other.days} & {*plan.days})
-        if other.id != plan.id and tables and days:
+        if other.id == plan.id:
+            continue
+        days, tables = set[date](), list[str]()
+        for table in sorted({*other.tables} & {*plan.tables}):
+            if both := {*other.keys_of(table)} & {*plan.keys_of(table)}:
+                days |= both
+                tables.append(table)
+        if tables:
             shared = ", ".join(tables)
-            why = f"the plan {other.id} is active and has {days[0]}..{days[-1]} of {shared}"
+            why = f"the plan {other.id} is active and has {min(days)}..{max(days)} of {shared}"
             fix = (
                 f"End it first: `backfill-assets run {other.id}`, or `backfill-assets plan cancel "
                 f"{other.id}`"

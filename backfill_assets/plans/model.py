@@ -11,7 +11,7 @@ from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass, field
 from datetime import date, datetime
 from enum import StrEnum
-from functools import cache
+from functools import cache, cached_property
 from typing import Annotated, Any
 
 from pydantic import PlainSerializer, TypeAdapter, ValidationError
@@ -202,6 +202,9 @@ class Plan:
     code: PlanCode | None = None
     parallel: str = ""  # why so many chunks run at once, if nobody chose
     shares: tuple[KeyShare, ...] = ()
+    # Of each table that has not a partition for every day: the days that its partitions cover that
+    # cover one of the plan. The key of a partition is its first day.
+    periods: Mapping[str, tuple[Days, ...]] = field(default_factory=dict)
 
     @property
     def nothing_to_do(self) -> str:
@@ -236,17 +239,58 @@ class Plan:
             f"it has no chunk {number}", "Nothing was done", f"Name one of 1 to {len(self.chunks)}"
         )
 
+    def keys_of(self, table: str) -> Iterable[date]:
+        """The partitions of a table that the plan is for, ascending."""
+        if table in self.periods:
+            return [period.start for period in self.periods[table]]
+        return self.days
+
+    def keys(self, chunk: PlanChunk, table: str) -> list[date]:
+        """The partitions of a table that a chunk makes, ascending. A month, or another partition of
+        several days, is made once: by the last chunk that has a day of it. The boundary chunk looks
+        at all."""
+        if chunk.kind is ChunkKind.BOUNDARY:
+            return [*self.keys_of(table)]
+        if table not in self.periods:
+            return [*chunk.days]
+        return [key for key, makers in self._makers[table].items() if max(makers) == chunk.number]
+
+    @cached_property
+    def _makers(self) -> Mapping[str, Mapping[date, frozenset[int]]]:
+        """Per table with `periods`: the numbers of the chunks that have days of each partition."""
+        maker_by_day = dict[date, int]()
+        for chunk in self.chunks:
+            if chunk.kind is not ChunkKind.BOUNDARY:
+                maker_by_day |= dict.fromkeys(chunk.days, chunk.number)
+        found = dict[str, dict[date, frozenset[int]]]()
+        for table, periods in self.periods.items():
+            found[table] = {
+                period.start: frozenset(maker_by_day[d] for d in period if d in maker_by_day)
+                for period in periods
+            }
+        return found
+
     def waves(self) -> list[tuple[PlanChunk, ...]]:
         """The chunks that may run at once, in order: canary and boundary chunk alone, others up to
-        `max_parallel`."""
+        `max_parallel`. None makes a month while another one makes days of it."""
         found = list[tuple[PlanChunk, ...]]()
         for chunk in self.chunks:
             has_room = bool(found) and len(found[-1]) < self.policy.max_parallel
-            if has_room and found[-1][0].kind is chunk.kind is ChunkKind.CHUNK:
+            is_alike = has_room and found[-1][0].kind is chunk.kind is ChunkKind.CHUNK
+            if is_alike and not self._completes(chunk, found[-1]):
                 found[-1] = (*found[-1], chunk)
             else:
                 found.append((chunk,))
         return found
+
+    def _completes(self, chunk: PlanChunk, others: Iterable[PlanChunk]) -> bool:
+        """Whether a chunk makes a partition of which these others have days."""
+        numbers = {other.number for other in others}
+        for makers_of in self._makers.values():
+            for makers in makers_of.values():
+                if max(makers) == chunk.number and not numbers.isdisjoint(makers):
+                    return True
+        return False
 
     def tags(self, chunk: PlanChunk) -> dict[str, str]:
         """The tags of the receipts of a chunk's runs."""
@@ -262,11 +306,12 @@ def _plan_adapter() -> TypeAdapter[Plan]:
 
 
 def plan_dict(plan: Plan) -> dict[str, Any]:
-    """The plan as JSON values; ranges of days as `[first, last]`, both included. An empty `shares`
-    is left out."""
+    """The plan as JSON values; ranges of days as `[first, last]`, both included. Empty `shares` and
+    `periods` are left out."""
     found: dict[str, Any] = _plan_adapter().dump_python(plan, mode="json")
-    if not found["shares"]:
-        del found["shares"]
+    for name in ("shares", "periods"):
+        if not found[name]:
+            del found[name]
     return found
 
 

@@ -131,7 +131,6 @@ def make_plan(lake: Lake, pipeline: Pipeline, request: PlanRequest) -> Plan:
         policy=request.policy,
         pins=take_pins(lake, pipeline, states),
         impacts=tuple(_with_price(logs, impact) for impact in found),
-        prices=_chunk_prices(logs, found, chunks),
         reason=request.reason,
         note=request.note,
         retention_days=lake.settings.retention.rollback_days,
@@ -139,8 +138,20 @@ def make_plan(lake: Lake, pipeline: Pipeline, request: PlanRequest) -> Plan:
         look=look,
         code=request.code,
         parallel=request.parallel,
+        periods=_covered_periods(states, request),
     )
+    plan = replace(plan, prices=_chunk_prices(logs, plan))
     return replace(plan, preflight=preflight_ticks(lake, pipeline, states, plan))
+
+
+def _covered_periods(states: States, request: PlanRequest) -> dict[str, tuple[DayRange, ...]]:
+    """The `periods` of the plan of a request."""
+    found = dict[str, tuple[DayRange, ...]]()
+    for name in request.tables:
+        calendar = states.contracts[name].calendar
+        if not calendar.is_daily:
+            found[name] = tuple(map(calendar.span, states.keys_in(name, request.days)))
+    return found
 
 
 def _with_canary(request: PlanRequest, look: PlanLook) -> PlanRequest:
@@ -198,16 +209,15 @@ def price_of(past: Sequence[Receipt], days: int) -> Price:
     )
 
 
-def _chunk_prices(
-    logs: Receipts, found: Sequence[TableImpact], chunks: Sequence[PlanChunk]
-) -> dict[int, Price]:
+def _chunk_prices(logs: Receipts, plan: Plan) -> dict[int, Price]:
     """The price per chunk; none of the boundary chunk, whose days are known only when it runs."""
     prices = {}
-    for chunk in chunks:
+    written = {impact.table: impact.days() for impact in plan.impacts if impact.days()}
+    for chunk in plan.chunks:
         if chunk.kind is ChunkKind.BOUNDARY:
             continue
-        written = {impact.table: len(impact.days() & {*chunk.days}) for impact in found}
-        parts = [price_of(logs[table], days) for table, days in written.items() if days]
+        counts = {t: len(days.intersection(plan.keys(chunk, t))) for t, days in written.items()}
+        parts = [price_of(logs[table], count) for table, count in counts.items() if count]
         if parts:
             prices[chunk.number] = Price.total(parts)
     return prices
@@ -288,26 +298,11 @@ def _refuse_unsafe(pipeline: Pipeline, request: PlanRequest, chunks: Sequence[Pl
             "Say --write-mode merge with it, or leave it away",
         )
     contracts = [pipeline.table(name).contract for name in request.tables]
-    _refuse_periods(contracts)
     for text in request.policy.expect:
         parse_expectation(text, contracts)
     if request.policy.mode.keeps_standing_rows:
         for contract in contracts:
             refuse_merge(contract, contracts)
-
-
-def _refuse_periods(contracts: Iterable[Contract]) -> None:
-    """Raise BackfillError for a table that has not a partition for every day: a chunk of days would
-    cut its partitions."""
-    for contract in contracts:
-        if not contract.calendar.is_daily:
-            raise BackfillError(
-                f"the table {contract.name}",
-                f"it has every {contract.calendar}, and a plan cuts days into chunks",
-                "Nothing was planned",
-                "Name the daily tables with --tables; then `backfill-assets catch-up`, or "
-                f"`backfill --tables {contract.name}`, makes what follows",
-            )
 
 
 def _refuse_chunks(request: PlanRequest, chunks: Sequence[PlanChunk]) -> None:

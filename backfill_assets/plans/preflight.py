@@ -10,11 +10,11 @@ import os
 import platform
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
-from datetime import timedelta
+from datetime import date, timedelta
 
-from backfill_assets.kernel.core.contracts import InputKind
+from backfill_assets.kernel.core.contracts import Input
 from backfill_assets.kernel.core.days import DayRange, parse_day, ranges_text
-from backfill_assets.kernel.core.digests import input_days_of
+from backfill_assets.kernel.core.digests import input_days_of, is_required
 from backfill_assets.kernel.core.engines import OWN_SERVERS
 from backfill_assets.kernel.core.errors import BackfillError
 from backfill_assets.kernel.core.receipts import Receipt
@@ -26,7 +26,14 @@ from backfill_assets.kernel.write.audit import audit_table
 from backfill_assets.kernel.write.code import LIBRARIES, installed_versions
 from backfill_assets.kernel.write.model import Pipeline
 from backfill_assets.plans.files import past_resumptions, set_mark
-from backfill_assets.plans.model import ChunkKind, Pins, Plan, PlanChunk, PreflightTick
+from backfill_assets.plans.model import (
+    ChunkKind,
+    Pins,
+    Plan,
+    PlanChunk,
+    PreflightTick,
+    TableImpact,
+)
 from backfill_assets.plans.policy import Policy
 from backfill_assets.plans.progress import writes_of_plan
 from backfill_assets.plans.restore import can_restore, files_of_held_days
@@ -76,22 +83,38 @@ def _preflight_tick(name: str, wrong: Sequence[str], fix: str, well: str) -> Pre
 
 
 def _check_inputs(states: States, plan: Plan) -> PreflightTick:
-    """Check that the day itself exists in every input table, or that the plan makes it before.
-    Other days of an input's window may be absent: a window at the lake's first day has none."""
+    """Check that the day itself (of a month: each day of it that has come) exists in every input
+    table, or that the plan makes it before. Other days of an input's window may be absent: a window
+    at the lake's first day has none."""
     lacking = list[str]()
     for impact in plan.impacts:
         for wanted in states.contracts[impact.table].inputs:
-            is_of_days = wanted.kind not in (InputKind.ARRIVALS, InputKind.FILES)
-            if is_of_days and wanted.table not in plan.tables:
-                needed = {d for d in impact.days() if d in input_days_of(wanted, d, states.view)}
-                if absent := needed - states.view.table(wanted.table).latest.keys():
-                    lacking.append(f"never made: {wanted.table} {ranges_text(absent)}")
+            if not wanted.reads_days:
+                continue
+            absent = _own_days(states, impact, wanted)
+            absent -= states.view.table(wanted.table).latest.keys()
+            if wanted.table in plan.tables:
+                absent.difference_update(plan.keys_of(wanted.table))
+            if absent:
+                lacking.append(f"never made: {wanted.table} {ranges_text(absent)}")
     return _preflight_tick(
         "inputs present",
         [*dict.fromkeys(lacking)],
         "; name these tables too, or build them first",
         "every input has the days to be written, or gets them by the plan",
     )
+
+
+def _own_days(states: States, impact: TableImpact, wanted: Input) -> set[date]:
+    """The days of an input that cover a day of a partition that is written, and must exist for
+    it."""
+    found, frontier = set[date](), states.frontier(impact.table)
+    for key in impact.days():
+        read = input_days_of(wanted, key, states.view)
+        for day in wanted.calendar.keys_in(wanted.made_in.span(key)):
+            if day in read and is_required(day, key, frontier):
+                found.add(day)
+    return found
 
 
 def _check_left_alone(states: States, plan: Plan) -> PreflightTick:

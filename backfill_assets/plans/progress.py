@@ -13,7 +13,7 @@ from typing import Any, NamedTuple, TypedDict, TypeVar
 
 from backfill_assets.kernel.core.answers import DaySpan
 from backfill_assets.kernel.core.contracts import Contract
-from backfill_assets.kernel.core.days import DayRange
+from backfill_assets.kernel.core.days import DayRange, inclusive_range
 from backfill_assets.kernel.core.plans import CHUNK_TAG, PLAN_TAG
 from backfill_assets.kernel.core.receipts import KEPT, DayEntry, Receipt
 from backfill_assets.kernel.core.records import json_of
@@ -339,7 +339,8 @@ class Progress:
         is_forced = self.plan.policy.force and number is None
         todo = dict[str, list[date]]()
         for table in self.plan.tables:
-            days = [d for d in chunk.days if not self._is_made(table, d, ids[table], is_forced)]
+            own = self.plan.keys(chunk, table)
+            days = [d for d in own if not self._is_made(table, d, ids[table], is_forced)]
             if days:
                 todo[table] = days
         return todo
@@ -386,7 +387,8 @@ class Progress:
         """Per table the held days of the chunk: put back by a rollback, and not released."""
         held_days = dict[str, list[date]]()
         for table in self.plan.tables:
-            days = [d for d in chunk.days if self.states.of(table, d) is State.HELD]
+            own = self.plan.keys(chunk, table)
+            days = [d for d in own if self.states.of(table, d) is State.HELD]
             if days:
                 held_days[table] = days
         return held_days
@@ -471,7 +473,6 @@ def plan_changes(lake: Lake, plan_id: str, chunk: int | None, table: str) -> lis
     unless that is empty. Raises BackfillError for an unknown plan or chunk, and where nothing was
     written."""
     plan = find_plan(lake, plan_id)
-    days = plan.days if chunk is None else plan.chunk(chunk).days
     found = []
     for name in plan.tables:
         if table not in ("", name):
@@ -481,7 +482,9 @@ def plan_changes(lake: Lake, plan_id: str, chunk: int | None, table: str) -> lis
             if chunk in (None, number):
                 own |= written.receipts.keys()
         if own:
-            found.append(PlanChange(name, days, before=min(own) - 1, after=max(own)))
+            days = [*plan.keys_of(name)] if chunk is None else plan.keys(plan.chunk(chunk), name)
+            span = inclusive_range(days[0], days[-1])
+            found.append(PlanChange(name, span, before=min(own) - 1, after=max(own)))
     if not found:
         what = f"chunk {chunk} of it" if chunk else "it"
         where = f" to {table}" if table else ""

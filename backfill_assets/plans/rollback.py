@@ -305,16 +305,23 @@ class ChunkPart:
     plan's file is gone."""
 
     def __init__(self, lake: Lake, request: RollbackRequest) -> None:
-        self.plan, self.boundary, self.days = request.plan, "", frozenset[date]()
+        self.plan, self.boundary = request.plan, ""
+        self._days = dict[str, frozenset[date]]()  # by table
         if request.chunk.isdigit() and request.plan in plan_ids(lake):
             plan = find_plan(lake, request.plan)
-            self.days = frozenset(plan.chunk(int(request.chunk)).days)
+            chunk = plan.chunk(int(request.chunk))
+            self._days = {table: frozenset(plan.keys(chunk, table)) for table in plan.tables}
             self.boundary = str(plan.chunks[-1].number) if plan.has_boundary else ""
+
+    def days_of(self, table: str) -> frozenset[date]:
+        """The days of a table that the chunk makes."""
+        return self._days.get(table, frozenset())
 
     def has_rewritten(self, receipt: Receipt) -> bool:
         """Whether the boundary chunk wrote days of the chunk; it may be the only one that did."""
-        named = receipt.tags.get(PLAN_TAG), receipt.tags.get(CHUNK_TAG)
-        return named == (self.plan, self.boundary) and not self.days.isdisjoint(receipt.days)
+        if (receipt.tags.get(PLAN_TAG), receipt.tags.get(CHUNK_TAG)) != (self.plan, self.boundary):
+            return False
+        return not self.days_of(receipt.table).isdisjoint(receipt.days)
 
     def is_written_by(self, request: RollbackRequest, receipt: Receipt) -> bool:
         """Whether a receipt is of what is asked for, or of the boundary chunk with days of it."""
@@ -326,7 +333,7 @@ class ChunkPart:
         if request.names(receipt):
             return True
         of_plan = receipt.tags.get(PLAN_TAG) == self.plan and CHUNK_TAG not in receipt.tags
-        return of_plan and day in self.days
+        return of_plan and day in self.days_of(receipt.table)
 
 
 def _restore_choice(
@@ -384,7 +391,7 @@ def _versions_of_plan(
     already."""
     versions: list[int] = []
     for version, receipt in reversed(writes):
-        is_rewritten = day in part.days and part.has_rewritten(receipt)
+        is_rewritten = day in part.days_of(receipt.table) and part.has_rewritten(receipt)
         if request.names(receipt) or is_rewritten:
             if receipt.reason in UNDOING:
                 break

@@ -6,11 +6,12 @@ Elsewhere: the runs that make days, which the caller hands in as a `Worker`, chu
 are read again.
 """
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from datetime import date
+from itertools import groupby
 from typing import Protocol
 
-from backfill_assets.kernel.core.days import contiguous_ranges, covering_ranges, ranges_text
+from backfill_assets.kernel.core.days import DayRange, inclusive_range, ranges_text
 from backfill_assets.kernel.core.errors import BackfillError
 from backfill_assets.kernel.core.ownership import BY, whoami
 from backfill_assets.kernel.core.receipts import Provenance
@@ -268,11 +269,24 @@ def _make_chunks(
     for table in plan.tables:
         current = read_progress(*open_lake(), plan)
         undone = current.undone(chunks[0]).get(table, [])
-        days = [day for span in covering_ranges(undone, at_most=1) for day in span]
-        free = [day for day in days if not current.states.of(table, day).is_left_alone]
-        for span in contiguous_ranges(free):
+        for span in _free_spans(current, table, undone):
             work = ChunkWork(plan, chunks[0], (table,), span, written=frozenset({table}))
             _try_works(plan, [work], worker)
+
+
+def _free_spans(current: Progress, table: str, undone: Collection[date]) -> list[DayRange]:
+    """The fewest ranges from the first to the last of these partitions of a table, by their keys,
+    that hold none which is left alone."""
+    if not undone:
+        return []
+    between = inclusive_range(min(undone), max(undone))
+    keys = [key for key in current.plan.keys_of(table) if key in between]
+    found = list[DayRange]()
+    for is_left_alone, group in groupby(keys, lambda k: current.states.of(table, k).is_left_alone):
+        if not is_left_alone:
+            free = [*group]
+            found.append(inclusive_range(free[0], free[-1]))
+    return found
 
 
 def _try_works(plan: Plan, works: Sequence[ChunkWork], worker: Worker) -> None:

@@ -12,12 +12,13 @@ import signal
 import subprocess
 import sys
 import threading
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from backfill_assets.kernel.core.addresses import address_of
-from backfill_assets.kernel.core.days import DayRange
+from backfill_assets.kernel.core.contracts import Contract
+from backfill_assets.kernel.core.days import DayRange, some_days
 from backfill_assets.kernel.core.interrupts import hold_interrupts
 from backfill_assets.kernel.core.plans import Work, forced_tables
 from backfill_assets.kernel.core.process import environment_with_package, python_command
@@ -52,9 +53,20 @@ class ChunkWork:
         """The tags of its receipts."""
         return self.plan.tags(self.chunk)
 
+    def runs(self, contracts: Iterable[Contract]) -> Iterator[Work]:
+        """Yield the work as runs of tables with equal partitions, in order, without tables of which
+        the chunk makes none: another chunk makes the month. `contracts`: of all its tables."""
+        keys = {table: self.plan.keys(self.chunk, table) for table in self.tables}
+        making = replace(self, tables=tuple(table for table in self.tables if keys[table]))
+        for part in making.work.parts(contracts):
+            if part.table not in self.plan.periods:
+                yield part
+            elif own := {*part.days} & {*keys[part.table]}:
+                yield replace(part, days=some_days(own))
+
     @property
     def work(self) -> Work:
-        """As the work of a run."""
+        """As the work of a run, whatever partitions its tables have."""
         note = "; ".join(filter(None, (self.plan.reason, self.plan.note)))
         force = forced_tables(self.tables, self.plan.policy.force, self.written)
         return Work(
@@ -112,8 +124,11 @@ def make_chunk_here(open_lake: Opener, work: ChunkWork, make: Callable[[Work], s
         work = replace(work, plan=replace(plan, note=_note_with_bounds(plan, current)))
         if plan.policy.force:
             work = replace(work, tables=tables, written=work.written | current.written(todo))
-        asked = work.work
-        return make(replace(asked, tags={**asked.tags, **priority_tags(lake.settings)}))
+        for asked in work.runs(pipeline.contracts):
+            tags = {**asked.tags, **priority_tags(lake.settings)}
+            if cause := make(replace(asked, tags=tags)):
+                return cause
+    return ""
 
 
 def _note_with_bounds(plan: Plan, current: Progress) -> str:

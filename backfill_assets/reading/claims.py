@@ -37,6 +37,9 @@ class ActivePlan(Protocol):
     def tables(self) -> tuple[str, ...]:
         """Its tables, upstream first."""
 
+    def keys_of(self, table: str) -> Iterable[date]:
+        """Its partitions of a table: its days, or the months that cover them."""
+
 
 @dataclass(frozen=True)
 class HoldingPlan:
@@ -70,7 +73,7 @@ def days_of_active_plans(lake: Lake) -> dict[str, set[date]]:
     days_of: dict[str, set[date]] = {}
     for plan in active_plans(lake):
         for table in plan.tables:
-            days_of.setdefault(table, set()).update(plan.days)
+            days_of.setdefault(table, set()).update(plan.keys_of(table))
     return days_of
 
 

@@ -7,7 +7,7 @@ import gzip
 import io
 import json
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import date, datetime
 from pathlib import Path
 from typing import Any
@@ -82,13 +82,18 @@ class World:
     def backfill(self, days: DayRange, *names: str, force: bool = False) -> dict[str, Candidate]:
         """Load and build tables (all by default) over the days, as a run does; raises what a run
         would fail with."""
+        _, pipeline = self.open()
+        tables = tuple(t.name for t in pipeline.tables if not names or t.name in names)
+        return self.make(Work(days, tables, force=frozenset(tables if force else ())))
+
+    def make(self, work: Work) -> dict[str, Candidate]:
+        """Load and build the tables of a work, one after another."""
         lake_session, pipeline = self.open()
         known = KnownStates(lake_session.lake, pipeline)
         found = {}
-        for table in pipeline.tables:
-            if not names or table.name in names:
-                work = Work(days, (table.name,), force=frozenset({table.name} if force else ()))
-                found[table.name] = run(RebuildRequest.of(work, lake_session, known, ""))
+        for table in work.tables:
+            own = replace(work, tables=(table,))
+            found[table] = run(RebuildRequest.of(own, lake_session, known, ""))
         return found
 
     def content(self, table: str, *leave_out: str) -> list[Row]:
