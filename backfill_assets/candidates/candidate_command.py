@@ -42,6 +42,7 @@ from backfill_assets.cli.common import (
     newest_option,
     opened_lake,
     pipeline_in,
+    say_cut_periods,
 )
 from backfill_assets.cli.drawing import TextTable, number_text
 from backfill_assets.cli.output import write_answer
@@ -201,6 +202,7 @@ def publish_candidate(
         compares=not no_compare,
     )
     publication = publish_candidate_days(request, act=yes)
+    say_cut_periods((t.contract for t in request.candidate_pipeline.tables), days)
     write_answer(publication, _publication_lines(lake, name, publication))
 
 
@@ -283,6 +285,7 @@ def create_snapshot_now(
     lake, pipeline = opened_lake()
     tables = chosen_tables(named, [t.name for t in pipeline.tables]) if named else ()
     kept = create_snapshot(lake, pipeline, SnapshotRequest(name, tables, days, note, **options))
+    say_cut_periods((table.contract for table in kept.tables.values()), days)
     _answer_snapshot(kept)
 
 

@@ -33,7 +33,7 @@ from backfill_assets.kernel.write.candidate import LIBRARIES_TAG, state_tags
 from backfill_assets.kernel.write.computing import version_read
 from backfill_assets.kernel.write.model import Pipeline, Table
 from backfill_assets.kernel.write.replace import Write, refuse_left_alone, replace_days_locked
-from backfill_assets.reading.claims import finished_plans, holding_plans, new_plan_id
+from backfill_assets.reading.claims import ActivePlan, finished_plans, holding_plans, new_plan_id
 from backfill_assets.reading.moments import Moment
 from backfill_assets.reading.queries import failed_reads
 
@@ -167,7 +167,8 @@ def _days_to_publish(request: PublishRequest) -> list[tuple[Table, TableView]]:
         view = states.view.table(name)
         latest = dict(sorted(view.latest.items()))
         if request.days is not None:
-            latest = {day: receipt for day, receipt in latest.items() if day in request.days}
+            keys = {*table.contract.keys_in(request.days)}
+            latest = {day: receipt for day, receipt in latest.items() if day in keys}
         if unfit := [d for d in latest if states.of(name, d) not in FIT_STATES]:
             unfit_states = ", ".join(sorted({states.of(name, d).value for d in unfit}))
             reason = f"{ranges_text(unfit)} of {name} are {unfit_states} there"
@@ -189,13 +190,22 @@ def _refuse_stopped(request: PublishRequest) -> None:
     """Raise if a plan with some of the days waits for a person: its gate may have found what
     readers must not see."""
     for held in holding_plans(request.candidate):
-        if request.days is None or {*held.plan.days} & {*request.days}:
+        if request.days is None or _has_days(request, held.plan):
             raise candidate_error(
                 request.name,
                 held.line,
                 NOT_PUBLISHED,
                 f"Say --target {request.name} with these commands",
             )
+
+
+def _has_days(request: PublishRequest, plan: ActivePlan) -> bool:
+    """Whether a plan has some of the days that are to be published."""
+    for table in plan.tables:
+        contract = request.candidate_pipeline.contract(table, NOT_PUBLISHED)
+        if not {*contract.keys_in(request.days or ())}.isdisjoint(plan.keys_of(table)):
+            return True
+    return False
 
 
 def _refuse_unanswered(request: PublishRequest) -> None:

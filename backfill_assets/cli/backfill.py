@@ -20,6 +20,7 @@ from backfill_assets.cli.common import (
     good_days_tags,
     json_and_lake,
     keep_good_option,
+    say_cut_periods,
     say_unusable,
     some_days_options,
     split_names,
@@ -82,6 +83,7 @@ def backfill(
         tags=good_days_tags(keep_good_days),
         force=forced_tables(tables, force),
     )
+    say_cut_periods([pipeline.table(name).contract for name in tables], days)
     known = KnownStates(lake, pipeline)
     outcome = run_if_needed(known, request)
     phases = [partial(draw_phases, outcome)] if profile else []

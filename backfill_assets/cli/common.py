@@ -8,7 +8,7 @@ import contextlib
 import functools
 import json
 import re
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, date, datetime
 from pathlib import Path
@@ -38,6 +38,7 @@ from backfill_assets.pipeline.chosen import chosen_pipeline
 
 if TYPE_CHECKING:
     from backfill_assets.cli.progress import RunOutcome
+    from backfill_assets.kernel.core.contracts import Contract
     from backfill_assets.kernel.core.plans import Work
     from backfill_assets.kernel.tables.home import Lake
     from backfill_assets.kernel.write.known import KnownStates
@@ -294,6 +295,24 @@ def print_json(document: Any) -> None:
     click.echo(
         NOT_ASCII.sub(lambda c: c[0] if c[0].isprintable() else json.dumps(c[0])[1:-1], text)
     )
+
+
+def say_cut_periods(contracts: "Iterable[Contract]", days: DayRange | None) -> None:
+    """Name on stderr each table with weeks, months, quarters or years that have days outside of
+    these, too: they are taken as a whole. Nothing for all days (None)."""
+    from backfill_assets.cli.drawing import remark
+
+    for contract in contracts:
+        calendar = contract.calendar
+        if days is None or calendar.is_of_days:
+            continue
+        covered = map(calendar.span, contract.keys_in(days))
+        cut = [str(span) for span in covered if not {*span} <= {*days}]
+        if cut:
+            remark(
+                f"Note: {contract.name} has every {calendar}, and each is taken as a whole: "
+                f"{', '.join(cut)}"
+            )
 
 
 def say_unusable(lake: "Lake") -> "Unusable":

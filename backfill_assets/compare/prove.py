@@ -71,7 +71,7 @@ class ProofRequest:
 def prove_written_days(lake: Lake, pipeline: Pipeline, request: ProofRequest) -> Recomputation:
     """Compute the days again and compare; raises BackfillError for an unknown table, and if no day
     is written."""
-    written = _written_days(lake, pipeline, request.tables)
+    written = _written_days(lake, pipeline, request.tables, request.days)
     chosen = chosen_days(request, {d for days in written.values() for d in days})
     if not chosen:
         raise never_written_error("the proof", "Nothing was computed")
@@ -82,12 +82,19 @@ def prove_written_days(lake: Lake, pipeline: Pipeline, request: ProofRequest) ->
     return Recomputation(*_recompute_chunks(known, session, chunks, PROOF_REASON))
 
 
-def _written_days(lake: Lake, pipeline: Pipeline, tables: Collection[str]) -> dict[str, list[date]]:
-    """Return the days that were written of the tables (none: of all); raises BackfillError for an
-    unknown table."""
+def _written_days(
+    lake: Lake, pipeline: Pipeline, tables: Collection[str], days: DayRange | None
+) -> dict[str, list[date]]:
+    """Return the days that were written of the tables (none: of all), within `days` (None: all);
+    raises BackfillError for an unknown table."""
     names = [pipeline.contract(n, "Nothing was computed").name for n in tables]
     named = [t.contract for t in pipeline.tables if not names or t.name in names]
-    return {c.name: sorted(lake.store.view(c.name, c.day_column).latest) for c in named}
+    found = dict[str, list[date]]()
+    for contract in named:
+        written = lake.store.view(contract.name, contract.day_column).latest
+        wanted = sorted(written) if days is None else contract.keys_in(days)
+        found[contract.name] = [day for day in wanted if day in written]
+    return found
 
 
 def _recompute_chunks(
@@ -109,9 +116,8 @@ def _recompute_chunks(
 
 
 def chosen_days(request: ProofRequest, written: Collection[date]) -> set[date]:
-    """Return the days of the range that were written, or as many random ones of these as asked; the
-    seed decides."""
-    within = sorted(d for d in written if request.days is None or d in request.days)
+    """Return the `written` days, or as many random ones of these as asked; the seed decides."""
+    within = sorted(written)
     if not request.random:
         return set(within)
     return set(random.Random(request.seed).sample(within, min(request.random, len(within))))  # noqa: S311  # no secret
@@ -267,10 +273,9 @@ def check_engine(
     Raises BackfillError for an unknown table, if none of the days was written, and if the engine
     cannot be used."""
     chunks = {}
-    for table, written in _written_days(lake, pipeline, tables or ()).items():
-        chosen = written if days is None else [day for day in written if day in days]
-        if chosen:
-            chunks[table] = [days or inclusive_range(chosen[0], chosen[-1])]
+    for table, written in _written_days(lake, pipeline, tables or (), days).items():
+        if written:
+            chunks[table] = [inclusive_range(written[0], written[-1])]
     if not chunks:
         raise never_written_error("the comparison of engines", "Nothing was computed")
     with _open_other_session(lake, engine) as session:

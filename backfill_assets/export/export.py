@@ -71,7 +71,9 @@ def export_days(
     known = readable_with(lake, pipeline, [table])
     states = known.states(settled_view(lake, known.contracts, newest))
     view = states.view.table(table)
-    wanted = sorted(d for d in view.latest if days is None or d in days)
+    wanted = sorted(view.latest)
+    if days is not None:
+        wanted = [day for day in contract.keys_in(days) if day in view.latest]
     if not wanted:
         where = f" from {days.start} to {days.last}" if days else ""
         raise BackfillError(

@@ -10,6 +10,7 @@ from backfill_assets.cli.common import (
     json_and_lake,
     newest_option,
     opened_lake,
+    say_cut_periods,
     say_why_readers_wait,
 )
 from backfill_assets.cli.output import write_answer
@@ -48,6 +49,7 @@ def export(name: str, to: str | None, days: DayRange | None, newest: bool) -> No
     if not newest:
         say_why_readers_wait(lake)
     if to:
+        say_cut_periods([pipeline.contract(name, "Nothing was exported")], days)
         done = [export_table(lake, pipeline, name, to, days, newest)]
     else:
         done = export_all(lake, pipeline, [name] if name else [], newest)

@@ -17,6 +17,7 @@ from backfill_assets.cli.common import (
     errors_as_usage,
     json_and_lake,
     opened_lake,
+    say_cut_periods,
     target_option,
 )
 from backfill_assets.cli.drawing import TextTable, remark
@@ -180,6 +181,7 @@ def _make_and_show(options: dict[str, Any]) -> bool:
         }
         write_answer(nothing, [new_plan.nothing_to_do])
         return True
+    say_cut_periods([pipeline.table(name).contract for name in tables], days)
     keep_plan(lake, new_plan)
     show_progress(read_progress(lake, pipeline, new_plan))
     return not new_plan.failed_ticks

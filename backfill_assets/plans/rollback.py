@@ -237,13 +237,14 @@ def _held_days(
     """Per table the held days that a request names; tables without any are left out."""
     view, part = read_view(lake, pipeline.contracts), ChunkPart(lake, request)
     found: dict[str, tuple[date, ...]] = {}
-    for contract in _named_contracts(pipeline, request):
+    for contract in named_contracts(pipeline, request):
         held = view.table(contract.name).held_days
         if request.plan and held:
             put_back = _newest_receipts(_table_history(lake, contract))
             held = [d for d in held if part.is_held_by(request, d, put_back[d])]
         if request.days is not None:
-            held = [d for d in held if d in request.days]
+            wanted = {*contract.keys_in(request.days)}
+            held = [d for d in held if d in wanted]
         if held:
             found[contract.name] = tuple(held)
     return found
@@ -265,7 +266,7 @@ def _chosen_restores(
     """The restores, upstream first; and the landed tables that the plan wrote."""
     chosen, untouched = list[RestoreRequest](), list[str]()
     has_written, part = False, ChunkPart(lake, request)
-    for contract in _named_contracts(pipeline, request):
+    for contract in named_contracts(pipeline, request):
         history = _table_history(lake, contract)
         if request.plan and not any(part.is_written_by(request, r) for _, r in history):
             continue
@@ -286,7 +287,7 @@ def _chosen_restores(
     return chosen, tuple(untouched)
 
 
-def _named_contracts(pipeline: Pipeline, request: RollbackRequest) -> list[Contract]:
+def named_contracts(pipeline: Pipeline, request: RollbackRequest) -> list[Contract]:
     """The contract of the named table, or all; raises BackfillError for an unknown table."""
     if request.table:
         return [pipeline.contract(request.table, "Nothing was done")]
@@ -348,7 +349,7 @@ def _restore_choice(
             contract, f"it has no version {request.to_version}: its newest is {head}", fix
         )
     targets, seen, newer = {}, {}, dict[date, tuple[int, Receipt]]()
-    for day, writes in _writes_by_day(history, request).items():
+    for day, writes in _writes_by_day(contract, history, request).items():
         undone = _undone_versions(day, writes, request, part)
         if not undone:
             continue
@@ -373,13 +374,14 @@ def _undone_versions(
 
 
 def _writes_by_day(
-    history: Writes, request: RollbackRequest
+    contract: Contract, history: Writes, request: RollbackRequest
 ) -> dict[date, list[tuple[int, Receipt]]]:
-    """The writes of every day of the request, ascending."""
+    """The writes of every day of the request, ascending; of a month with one of its days."""
     writes_of: dict[date, list[tuple[int, Receipt]]] = {}
+    wanted = None if request.days is None else {*contract.keys_in(request.days)}
     for version, receipt in history:
         for day in receipt.days:
-            if request.days is None or day in request.days:
+            if wanted is None or day in wanted:
                 writes_of.setdefault(day, []).append((version, receipt))
     return writes_of
 

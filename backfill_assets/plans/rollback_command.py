@@ -15,6 +15,7 @@ from backfill_assets.cli.common import (
     days_options,
     json_and_lake,
     opened_lake,
+    say_cut_periods,
 )
 from backfill_assets.cli.output import entered_options, options_of, write_answer
 from backfill_assets.kernel.core.answers import DaySpan
@@ -24,6 +25,7 @@ from backfill_assets.plans.policy import ReleaseOptions, RollbackOptions
 from backfill_assets.plans.rollback import (
     RollbackRequest,
     days_as_json,
+    named_contracts,
     preview_rollback,
     roll_back,
 )
@@ -68,6 +70,7 @@ def rollback(yes: bool, days: DayRange | None, **options: Any) -> None:
         report = roll_back(lake, pipeline, asked, command_provenance())
     else:
         report = preview_rollback(lake, pipeline, asked)
+    say_cut_periods(named_contracts(pipeline, asked), days)
     hold = Hold({asked.table: tuple(days or ())}, asked.plan, asked.chunk)
     lines = [*report.lines()]
     if report.is_done:
@@ -96,6 +99,7 @@ def release(yes: bool, days: DayRange | None, **options: Any) -> None:
     _refuse_contradictions(asked)
     lake, pipeline = opened_lake()
     found = release_days(lake, pipeline, asked, command_provenance(), act=yes)
+    say_cut_periods(named_contracts(pipeline, asked), days)
     verb = "released" if yes else "would be released"
     lines = [
         f"{name}: {', '.join(map(str, contiguous_ranges(days)))} {verb}"

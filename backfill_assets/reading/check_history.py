@@ -156,7 +156,8 @@ def _causes_on_days(
     lake: Lake, states: States, table: str, days: Collection[date]
 ) -> Iterator[str]:
     """Yield what each failed check finds on each written one of these days, in short names."""
-    written = sorted(set(days) & states.view.table(table).latest.keys())
+    latest = states.view.table(table).latest
+    written = [day for day in states.keys_in(table, days) if day in latest]
     judged = judge_by_receipts(lake.settings, states, states.contracts[table], written)
     for findings in judged.values():
         for finding in findings:
@@ -271,12 +272,13 @@ def _table_drifts(
     newest, earlier = _final_entries(lake, contract)
     columns = _histograms_by_column({d: e for d, e in newest.items() if e.rows})
     before = _histograms_by_column({d: e for d, e in earlier.items() if e.rows})
+    wanted = None if days is None else {*contract.keys_in(days)}
     for name, histograms in columns.items():
         if column not in (None, name):
             continue
         earlier_ones = before.get(name, {})
         for day in histograms:
-            if days is None or day in days:
+            if wanted is None or day in wanted:
                 rows, replaced = newest[day].rows, earlier_ones.get(day)
                 yield _column_drift(contract.name, name, day, rows, histograms, replaced)
 

@@ -325,10 +325,8 @@ class KeptTableReader(Readable):
 
     def pinned(self) -> PinnedRows:
         """Return the files, each proven by its SHA-256, and the days."""
-        days, contract = (
-            list(self.span) if self.span else sorted(self.kept.days),
-            self.kept.contract,
-        )
+        contract = self.kept.contract
+        days = contract.keys_in(self.span) if self.span else sorted(self.kept.days)
         lacking = [d for d in days if d not in self.kept.days]
         if lacking:
             known = contiguous_ranges(self.kept.days)[:SHOWN_RANGES]

@@ -425,7 +425,8 @@ def _has_receipts(lake: Lake, days: Collection[date], contract: Contract) -> boo
     """Whether a table has receipts of some of the days; also if its log is damaged, which is a
     finding."""
     try:
-        return not {*days}.isdisjoint(lake.store.view(contract.name, contract.day_column).latest)
+        latest = lake.store.view(contract.name, contract.day_column).latest
+        return not latest.keys().isdisjoint(contract.keys_in(days))
     except BackfillError:
         return True
 
@@ -438,4 +439,5 @@ def _examine_contents(
     except BackfillError:  # its log is damaged, which is a finding already
         return
     if view.latest:
-        yield examine_rows(lake, contract, view, days)
+        keys = None if days is None else contract.keys_in(days)
+        yield examine_rows(lake, contract, view, keys)
