@@ -43,7 +43,12 @@ def _refuse_daily_only(table: Table) -> None:
     elif not table.brings_code:
         reason = "it is a table of this package"
     for wanted in table.contract.inputs:
-        if wanted.kind is not InputKind.CONTENT:
+        if wanted.kind is InputKind.KNOWN_AT_CUT:
+            reason = (
+                f"it reads {wanted.table} as it was known at the midnight after a day (as_known), "
+                "of which a month has many"
+            )
+        elif wanted.kind is not InputKind.CONTENT:
             reason = f"it reads {wanted.table} by deliveries, which have days"
     if reason:
         raise SettingsError(

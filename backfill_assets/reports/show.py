@@ -9,7 +9,7 @@ in a receipt with the versions of the inputs' days now. Not here: the rule that 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import date, datetime
-from typing import TypedDict
+from typing import NotRequired, TypedDict
 
 from backfill_assets.intake.ledger import read_files
 from backfill_assets.kernel.core.answers import DayText, InstantText
@@ -321,6 +321,7 @@ class DayReportForm(TypedDict):
     quarantine: Mapping[str, int]  # rows by reason
     will_change: bool
     changes_after: str
+    period: NotRequired[str]  # `month`, where the table has months
 
 
 @dataclass(frozen=True)
@@ -371,18 +372,25 @@ class DayReport:
     will_change: bool = False  # right today, and stale once the days that it reads are rebuilt
     # TABLE DAY: then the first of the days that it reads and that are made again before it.
     changes_after: str = ""
+    period: str = ""  # what begins on the day, e.g. `month`; "": the day is meant
 
     def to_dict(self) -> DayReportForm:
-        """Return the report as JSON values."""
+        """Return the report as JSON values; without `period` where it is empty."""
         history = [write.to_dict(self.day) for write in self.history]
         receipt = history[0] if history else None
-        values: DayReportForm = json_of(vars(self) | {"history": history, "receipt": receipt})
+        named = vars(self) | {"history": history, "receipt": receipt}
+        if not self.period:
+            del named["period"]
+        values: DayReportForm = json_of(named)
         return values
 
 
 def report_of_day(lake: Lake, pipeline: Pipeline, table: str, day: date) -> DayReport:
-    """Return the report of a day; raises BackfillError as `find_contract` does."""
+    """Return the report of a day, of the month around it where the table has months; raises
+    BackfillError as `find_contract` does."""
     contract = find_contract(lake, pipeline, table, day)
+    calendar = contract.calendar
+    day = calendar.key_at(day)
     known = readable_with(lake, pipeline, [table])
     states = known.states(read_view(lake, known.contracts))
     history = _writes_of_day(lake, table, day)
@@ -394,6 +402,7 @@ def report_of_day(lake: Lake, pipeline: Pipeline, table: str, day: date) -> DayR
         reasons=full_reasons(states, table, day, newest_receipt),
         inputs=tuple(_input_days(states, contract, day)),
         history=history,
+        period="" if calendar.is_of_days else str(calendar.unit),
     )
     if contract.is_landed:
         files = tuple(_landed_parts(lake, contract, day))

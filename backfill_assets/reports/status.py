@@ -126,6 +126,8 @@ class StatusReport:
     needed: Mapping[str, Set[date]] = field(default_factory=dict)
     # Per table the days of unfinished plans.
     planned: Mapping[str, Set[date]] = field(default_factory=dict)
+    # Of tables that have not a partition for every day: what they have, e.g. `month`.
+    every: Mapping[str, str] = field(default_factory=dict)
 
     def __iter__(self) -> Iterator[DayStatus]:
         return (day for column in self.tables.values() for day in column)
@@ -228,6 +230,9 @@ def status_of_states(
         holds=rollback_holds(lake, states, _days_in_state(tables, State.HELD)),
         needed={table: days - planned.get(table, set()) for table, days in needed.items()},
         planned=planned,
+        every={
+            c.name: str(c.calendar) for c in states.contracts.values() if not c.calendar.is_daily
+        },
         wrong=(*_damage_lines(lake, states), *_late_lines(lake, states)),
     )
 

@@ -236,7 +236,8 @@ def _draw_counts(report: StatusReport) -> None:
     for name, found in report.totals().items():
         counts = ", ".join(f"{n} {state.value}" for state, n in found.items())
         more = f" ({following[name]} will change)" if name in following else ""
-        say(f"{name}: {counts}{more}", 2)
+        every = f" (every {report.every[name]})" if name in report.every else ""
+        say(f"{name}{every}: {counts}{more}", 2)
 
 
 def _draw_frontiers(report: StatusReport) -> None:
@@ -372,7 +373,8 @@ def show(table: str, day: date) -> Output:
 
 def _draw_day(report: DayReport) -> None:
     """Draw the state of a day, its facts by name, and its history where it was written twice."""
-    click.echo(f"{report.table} {report.day}: {report.state.value}")
+    what = f"the {report.period} {report.day}" if report.period else report.day
+    click.echo(f"{report.table} {what}: {report.state.value}")
     for name, text in (*_receipt_facts(report), *_input_facts(report), *_landed_facts(report)):
         if text:
             say(f"  {name:9s} {text}", SHOW_HANG)
@@ -396,16 +398,16 @@ def _receipt_facts(report: DayReport) -> Iterator[tuple[str, str]]:
         after = report.changes_after or "days"
         yield "but", f"it will change: it is made from {after}, made again before it"
     if report.history:
-        yield from _facts_of_write(report.history[0], report.day)
+        yield from _facts_of_write(report.history[0], report)
 
 
-def _facts_of_write(write: DayWrite, day: date) -> Iterator[tuple[str, str]]:
-    """Yield the facts of the receipt of a write of `day`, by name; empty ones are not shown."""
-    receipt, entry = write.receipt, write.receipt.days[day]
+def _facts_of_write(write: DayWrite, report: DayReport) -> Iterator[tuple[str, str]]:
+    """Yield the facts of the receipt of a write of the day, by name; empty ones are not shown."""
+    receipt, entry = write.receipt, write.receipt.days[report.day]
     when = f"{cell_text(write.at)} as version {write.version}"
     yield "rows", f"{number_text(entry.rows)}, built {entry.built.value}"
     yield "content", f"fingerprint {entry.fingerprint}"
-    yield "written", f"{when}, with {len(receipt.days)} day(s)"
+    yield "written", f"{when}, with {len(receipt.days)} {report.period or 'day'}(s)"
     yield "reason", f"{receipt.reason}: {receipt.note}" if receipt.note else receipt.reason
     yield "run", receipt.run_id
     yield "by", receipt.tags.get(BY, "")
