@@ -69,6 +69,7 @@ class PlanForm(TypedDict):
     code: PlanCode | None
     parallel: str  # why so many chunks run at once
     shares: NotRequired[Sequence[KeyShare]]
+    periods: NotRequired[Mapping[str, Sequence[Days]]]  # by table, what each month covers
     state: str
     stopped: str  # why
     progress: Sequence[ChunkProgressForm]
