@@ -201,9 +201,9 @@ def _refuse_stopped(request: PublishRequest) -> None:
 
 def _has_days(request: PublishRequest, plan: ActivePlan) -> bool:
     """Whether a plan has some of the days that are to be published."""
-    for table in plan.tables:
-        contract = request.candidate_pipeline.contract(table, NOT_PUBLISHED)
-        if not {*contract.keys_in(request.days or ())}.isdisjoint(plan.keys_of(table)):
+    for contract in request.candidate_pipeline.contracts:
+        keys = {*contract.keys_in(request.days or ())}
+        if contract.name in plan.tables and not keys.isdisjoint(plan.keys_of(contract.name)):
             return True
     return False
 

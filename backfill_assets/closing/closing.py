@@ -197,7 +197,8 @@ def _refuse_planned_days(lake: Lake, contracts: Iterable[Contract], until: date)
     """Raise BackfillError where an active plan has days up to `until` of one of the tables."""
     planned = days_of_active_plans(lake)
     for contract in contracts:
-        early = sorted(d for d in planned.get(contract.name, ()) if d <= until)
+        last = _last_of_whole(contract, until)
+        early = sorted(d for d in planned.get(contract.name, ()) if d <= last)
         if early:
             raise BackfillError(
                 f"the table {contract.name}",

@@ -247,7 +247,7 @@ def rolling_requests(lake_context: LakeContext, today: date) -> dg.SkipReason | 
     if start >= stop:
         return dg.SkipReason("the lake's first day is not that long ago")
     days = DayRange(start, stop)
-    if any(set(days) & planned for planned in days_of_active_plans(lake).values()):
+    if not _planned_days(lake, pipeline).isdisjoint(days):
         return dg.SkipReason(
             f"{days} has days of an active plan, which are left alone: `backfill-assets plan list`"
         )
@@ -260,6 +260,17 @@ def rolling_requests(lake_context: LakeContext, today: date) -> dg.SkipReason | 
             "them go"
         )
     return [_days_request(ROLLING, today, free, built) for free in ranges]
+
+
+def _planned_days(lake: Lake, pipeline: Pipeline) -> set[date]:
+    """The days that active plans have of tables with a partition for every day: the key of a month
+    is no day that a run of all tables may not have."""
+    daily = {c.name for c in pipeline.contracts if c.calendar.is_daily}
+    found = set[date]()
+    for name, days in days_of_active_plans(lake).items():
+        if name in daily:
+            found |= days
+    return found
 
 
 def _days_request(
@@ -282,7 +293,7 @@ def missed_days(lake_context: LakeContext, today: date) -> list[DayRange]:
     first = min((day for latest in loaded for day in latest), default=lake.settings.start_date)
     days = [first + ONE_DAY * i for i in range((today - first).days)]
     yesterday = today - ONE_DAY
-    planned = set().union(*days_of_active_plans(lake).values())
+    planned = _planned_days(lake, pipeline)
     due = [d for d in days if states.view.is_due(d) and d not in planned]
     # The others are not in the job `rebuild`: `late_data` requests their partitions.
     daily = [t.name for t in pipeline.own if t.contract.calendar.is_daily]
@@ -301,4 +312,7 @@ def unheld_ranges(states: States, days: Iterable[date]) -> list[DayRange]:
 
 
 def _is_left_alone(states: States, day: date) -> bool:
-    return any(states.of(name, day).is_left_alone for name in states.contracts)
+    """Whether a run of all tables with a partition for every day would meet a held or closed
+    one."""
+    daily = (name for name, c in states.contracts.items() if c.calendar.is_daily)
+    return any(states.of(name, day).is_left_alone for name in daily)
