@@ -1,10 +1,11 @@
 """Which chunk of a plan makes a week, a month, a quarter or a year, against a plain computation.
 
-Tested here: `Plan.keys`, `Plan.keys_of` and `Plan.waves` over calendars, ranges and policies. Not
-tested here: the calendars (`kernel.core.test_calendars`), and runs of such plans
-(`end_to_end.test_plans_of_periods`).
+Tested here: `Plan.keys`, `Plan.keys_of`, `Plan.waves` and `ChunkWork.runs` over calendars, ranges and
+policies. Not tested here: the calendars (`kernel.core.test_calendars`), and runs of such plans
+(`end_to_end.test_periods_in_rooms`).
 """
 
+from dataclasses import replace
 from datetime import UTC, date, datetime, timedelta
 
 import pytest
@@ -12,10 +13,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from backfill_assets.kernel.core.calendars import Calendar, parse_calendar
+from backfill_assets.kernel.core.contracts import Input
 from backfill_assets.kernel.core.days import DayRange, inclusive_range
 from backfill_assets.plans.model import ChunkKind, Pins, Plan, parse_plan, plan_json
 from backfill_assets.plans.plan import cut_chunks
 from backfill_assets.plans.policy import Policy
+from backfill_assets.plans.work import ChunkWork
+from backfill_assets_tests.builders import FEATURES, STAGING, contract
 
 # Around a leap day, a week 53 (2020), ends of months of 28 to 31 days, and of a year.
 STARTS = [date(2024, 2, 1), date(2020, 12, 20), date(2023, 12, 28), date(2024, 2, 28)]
@@ -101,6 +105,23 @@ def test_no_chunk_makes_a_partition_while_another_makes_days_of_it(
             for key in plan.keys(chunk, "report") if chunk.kind is ChunkKind.CHUNK else ():
                 at_once = [other for other in wave if other != chunk]
                 assert not any({*other.days} & {*calendar.span(key)} for other in at_once)
+
+
+@given(calendars, ranges, policies)
+def test_the_runs_of_a_chunk_make_its_days_and_its_partitions_and_nothing_else(
+    calendar: Calendar, days: DayRange, policy: Policy
+) -> None:
+    report = replace(contract("report", "period", Input("staging")), calendar=calendar)
+    plan = plan_of(calendar, days, policy)
+    plan = replace(plan, tables=("staging", "report", "features"))
+    for chunk in plan.chunks[:-1] if plan.has_boundary else plan.chunks:
+        work = ChunkWork(plan, chunk, plan.tables, chunk.days)
+        runs = [(run.tables, [*run.days]) for run in work.runs([STAGING, report, FEATURES])]
+        if keys := plan.keys(chunk, "report"):
+            daily = [*chunk.days]
+            assert runs == [(("staging",), daily), (("report",), keys), (("features",), daily)]
+        else:  # one run, not two around the months that another chunk makes
+            assert runs == [(("staging", "features"), [*chunk.days])]
 
 
 def test_chunks_of_months_run_at_once_and_weeks_of_a_month_before_its_last() -> None:
