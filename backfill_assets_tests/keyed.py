@@ -7,6 +7,7 @@ from dataclasses import dataclass, field, replace
 from datetime import date, timedelta
 from typing import Any
 
+from backfill_assets.kernel.core.calendars import DAILY, Calendar
 from backfill_assets.kernel.core.contracts import Column, Contract, Input
 from backfill_assets.kernel.core.keys import Keys, days_by_keys
 from backfill_assets.kernel.core.readings import parse_parameters, todays_parameters
@@ -27,6 +28,7 @@ class KeyedLake:
     totals: dict[date, DayReceipt] = field(default_factory=dict)
     made_from: dict[date, dict[date, int]] = field(default_factory=dict)
     keys: dict[date, Keys] = field(default_factory=dict)
+    calendar: Calendar = DAILY  # of `total`
 
     def correct(self, at: date, value: int) -> None:
         """Give a day of `orders` another number; 0: no rows."""
@@ -42,7 +44,17 @@ class KeyedLake:
         """The states of today, or of a write that is made from `wanted`."""
         contracts = [
             ORDERS,
-            Contract("total", "", COLUMNS, "day", (), (wanted,), made_by="total", **made),
+            Contract(
+                "total",
+                "",
+                COLUMNS,
+                "day",
+                (),
+                (wanted,),
+                made_by="total",
+                calendar=self.calendar,
+                **made,
+            ),
         ]
         tables = {"orders": TableView(0, self.orders), "total": TableView(0, self.totals)}
         view = LakeView(date(2000, 1, 1), None, timedelta(), tables, {})

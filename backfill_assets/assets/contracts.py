@@ -20,7 +20,13 @@ import dagster as dg
 
 from backfill_assets.assets.declared import DeclaredTable
 from backfill_assets.assets.given_rows import GivenRows
-from backfill_assets.dagster.adding import declared_table_name, key_table_name
+from backfill_assets.dagster.adding import (
+    calendar_of_schedule,
+    declared_table_name,
+    key_table_name,
+    partitions_of,
+)
+from backfill_assets.kernel.core.calendars import Calendar, parse_calendar
 from backfill_assets.kernel.core.column_types import ColumnType
 from backfill_assets.kernel.core.contracts import Column, Contract, Rule
 from backfill_assets.kernel.core.digests import digest_of
@@ -144,31 +150,64 @@ def input_table_name(
 
 
 DAY_FORMAT = "%Y-%m-%d"  # of the partition keys of a lake's days
+HELD = "a lake holds whole days, weeks, months, quarters and years"
 
 
-def first_day_of(
+def asset_periods(
     partitions: dg.PartitionsDefinition | None, owner: str, consequence: str = "Nothing was written"
-) -> date:
-    """The first day of a daily asset; `owner` is what an error names, such as `the asset orders`.
+) -> tuple[Calendar, date]:
+    """What each partition of an asset covers (a day, week, month, quarter or year), and the first
+    day of the first one. Days that its definition leaves out are partitions of the calendar: keys
+    in receipts say what was read. `owner` is what an error names, such as `the asset orders`.
     Raises SettingsError for an asset with other partitions, or none, with what makes them other."""
     other_manager = "or another IO manager (io_manager_key)"
+    fix = f"Give it a DailyPartitionsDefinition, {other_manager}"
     if partitions is None:
         culprit = "this asset has no partitions"
-        fix = f"Give it a DailyPartitionsDefinition, {other_manager}"
     elif not isinstance(partitions, dg.TimeWindowPartitionsDefinition):
         culprit = f"this asset has a {type(partitions).__name__}"
         fix = f"Give it a DailyPartitionsDefinition in its place, {other_manager}"
-    elif other := _no_days_reason(partitions):
-        culprit = f"its partitions are {other}"
-        fix = f"Give it a DailyPartitionsDefinition, {other_manager}"
     elif partitions.fmt != DAY_FORMAT:
         culprit = f"the keys of its partitions are of another form (fmt={partitions.fmt!r})"
         fix = (
             f"Leave fmt out (keys are then of the form {DAY_FORMAT}), or give it another IO manager"
         )
+    elif (calendar := calendar_of(partitions)) is None:
+        culprit = f"its partitions are {_schedule_in_words(partitions)}"
+        fix = (
+            "Give it a daily, weekly or monthly definition (exclusions of a daily one leave days "
+            f"out), {other_manager}"
+        )
+    elif partitions.exclusions and not calendar.is_of_days:
+        culprit = f"its partitions leave out some {calendar.unit}s (exclusions)"
+        fix = f"Take exclusions out, and return no rows for such a {calendar.unit}; {other_manager}"
     else:
-        return partitions.start.date()
-    raise SettingsError(owner, f"a lake holds days, and {culprit}", consequence, fix)
+        return calendar, calendar.first_from(partitions.start.date())
+    raise SettingsError(owner, f"{HELD}, and {culprit}", consequence, fix)
+
+
+def calendar_of(partitions: dg.PartitionsDefinition | None) -> Calendar | None:
+    """What each partition of a definition covers, whatever it leaves out; None where that is none
+    of days, weeks, months, quarters and years."""
+    if not isinstance(partitions, dg.TimeWindowPartitionsDefinition):
+        return None
+    return calendar_of_schedule(partitions.cron_schedule)
+
+
+def first_day_of(
+    partitions: dg.PartitionsDefinition | None, owner: str, consequence: str = "Nothing was written"
+) -> date:
+    """The first day of a daily definition. Raises SettingsError as `asset_periods`, and for weeks
+    and longer ones."""
+    calendar, first = asset_periods(partitions, owner, consequence)
+    if not calendar.is_daily:
+        raise SettingsError(
+            owner,
+            f"only days of it can be read, and its partitions are those of every {calendar}",
+            consequence,
+            "Give it a DailyPartitionsDefinition",
+        )
+    return first
 
 
 def daily_partitions(
@@ -180,23 +219,61 @@ def daily_partitions(
     """The daily partitions from a day `start` on, or those that are `given`. Raises SettingsError
     for neither and both, and for partitions other than days; `owner` and `consequence` are of these
     errors."""
+    _refuse_two_starts(owner, start, given, consequence)
+    partitions = given or dg.DailyPartitionsDefinition(start_date=str(start))
+    first_day_of(partitions, owner, consequence)
+    return partitions
+
+
+def asset_partitions(
+    owner: str,
+    start: date | str | None,
+    given: dg.TimeWindowPartitionsDefinition | None,
+    every: str,
+    consequence: str,
+) -> dg.TimeWindowPartitionsDefinition:
+    """The partitions of `every` day, week, … (UTC) that begin on a day `start` or later, or those
+    that are `given`; "" of `every` is a day. Raises SettingsError as `asset_periods`, for neither
+    and both, and for a text that names no calendar."""
+    _refuse_two_starts(owner, start, given, consequence)
+    if given is None:
+        return _partitions_of_every(owner, every, str(start), consequence)
+    if every:
+        culprit = "every and partitions_def both give its partitions"
+        raise SettingsError(owner, culprit, consequence, "Leave one of them out")
+    asset_periods(given, owner, consequence)
+    return given
+
+
+def _partitions_of_every(
+    owner: str, every: str, start: str, consequence: str
+) -> dg.TimeWindowPartitionsDefinition:
+    """The partitions that a text such as `month` names, from a day on."""
+    if not every:
+        return dg.DailyPartitionsDefinition(start_date=start)
+    try:
+        return partitions_of(parse_calendar(every), date.fromisoformat(start))
+    except ValueError as error:
+        raise SettingsError(
+            owner, f"its every or start: {error}", consequence, 'Write every="month", for example'
+        ) from None
+
+
+def _refuse_two_starts(owner: str, start: object, given: object, consequence: str) -> None:
+    """Raise SettingsError where nothing gives the first day, and where two things do."""
     fix = 'Give one of them: start="2024-01-01"'
     if start is None and given is None:
         raise SettingsError(owner, "it has no first day", consequence, fix)
     if start is not None and given is not None:
         culprit = "start and partitions_def both give its first day"
         raise SettingsError(owner, culprit, consequence, fix)
-    partitions = given or dg.DailyPartitionsDefinition(start_date=str(start))
-    first_day_of(partitions, owner, consequence)
-    return partitions
 
 
-def _no_days_reason(partitions: dg.TimeWindowPartitionsDefinition) -> str:
-    """What these partitions are in place of days, in words; "" for days."""
+def _schedule_in_words(partitions: dg.TimeWindowPartitionsDefinition) -> str:
+    """What these partitions are in place of days, in words."""
     schedule = partitions.schedule_type
-    if schedule is None:
-        return f"those of the schedule {partitions.cron_schedule}"
-    return "" if schedule.value == "DAILY" else f"{schedule.value.lower()} ones"
+    is_usual = schedule is not None and schedule.value == "HOURLY"
+    return "hourly ones" if is_usual else f"those of the schedule {partitions.cron_schedule}"
 
 
 def table_declaration(
@@ -212,7 +289,9 @@ def table_declaration(
     key = context.asset_key
     name = asset_table_name(key, context.definition_metadata)
     _refuse_other_owner(key, name, known)
-    first_day = first_day_of(context.asset_partitions_def, f"the asset {key.to_user_string()}")
+    owner = f"the asset {key.to_user_string()}"
+    calendar, first_day = asset_periods(context.asset_partitions_def, owner)
+    _refuse_other_calendar(key, name, known, calendar)
     if known is None:
         chosen = rows.columns
     else:
@@ -232,6 +311,7 @@ def table_declaration(
         rules=rules.rules,
         made_by=key.to_user_string(),
         first_day=first_day,
+        calendar=calendar,
     )
     check_rules(contract)
     code = spec.code_version or asset_code(context.op_def)
@@ -273,6 +353,22 @@ def _refuse_other_owner(key: dg.AssetKey, name: str, known: DeclaredTable | None
             f'Name its table by metadata={{"{TABLE}": …}}; or, '
             f"if that asset was renamed to it, say so in .assets/{name}.json of the lake: "
             f'"asset": {json.dumps(key.path)}',
+        )
+
+
+def _refuse_other_calendar(
+    key: dg.AssetKey, name: str, known: DeclaredTable | None, calendar: Calendar
+) -> None:
+    """Raise SettingsError where the table has partitions of another length, whose rows would stay
+    among those of the new ones."""
+    if known is not None and known.contract.calendar != calendar:
+        raise SettingsError(
+            f"the asset {key.to_user_string()}",
+            f"its table {name} has the partitions of every {known.contract.calendar}, and the "
+            f"asset those of every {calendar} now",
+            "Nothing was written",
+            f'Name a new table by metadata={{"{TABLE}": …}} of an asset with another key, or take '
+            "the partitions back",
         )
 
 

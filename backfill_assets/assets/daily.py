@@ -22,8 +22,8 @@ from backfill_assets.assets.contracts import (
     DAY_COLUMN,
     DECLARED,
     Rules,
+    asset_partitions,
     asset_table_name,
-    daily_partitions,
     input_table_name,
 )
 from backfill_assets.assets.lakes import lake_at
@@ -57,6 +57,7 @@ def daily_table(  # noqa: PLR0913 - each is a word of a table
     inputs: Sequence[AnyInput] | Mapping[str, AnyInput] = (),
     day: str = "day",
     start: date | str | None = None,
+    every: str = "",
     partitions_def: dg.TimeWindowPartitionsDefinition | None = None,
     unique: Sequence[str] = (),
     not_null: Sequence[str] = (),
@@ -79,7 +80,13 @@ def daily_table(  # noqa: PLR0913 - each is a word of a table
       key alone (a text, a list, a `dg.AssetKey`) gives the same day. A mapping names parameters
       itself: `{"eu": Input("eu/orders")}`.
     day: the column with a row's day.
-    start: the first day, or else partitions_def: a daily partitions definition.
+    start: the first day, or else partitions_def: a definition whose partitions are whole days,
+      weeks, months, quarters or years, with keys that are dates.
+    every: what a partition covers, from the first that begins on `start` or later (UTC): "week"
+      (from Monday), "week from sunday", "month", "quarter" or "year"; else a day. A row's `day` is
+      the first day of its partition then. The partition of today is there, too: it is made of the
+      days that have come, and is stale with each further one. Between other partitions a parameter
+      gets those that overlap; `before` and `after` count partitions of the asset itself.
     unique, not_null, rows, rules, on_bad_days: as for `lake_checks`.
     io_manager_key: the resource that stores the days.
     asset: whatever else `dg.asset` takes. The backfill policy is `single_run` unless another one is
@@ -108,8 +115,8 @@ def daily_table(  # noqa: PLR0913 - each is a word of a table
         metadata = {DAY_COLUMN: day, **asset.get("metadata", {})}
         # For its error: the key, or the metadata, has to name a table.
         asset_table_name(key, metadata, "No asset was made")
-        partitions = daily_partitions(
-            f"the daily table {name}", start, partitions_def, "No asset was made"
+        partitions = asset_partitions(
+            f"the daily table {name}", start, partitions_def, every, "No asset was made"
         )
         words = {
             "backfill_policy": dg.BackfillPolicy.single_run(),

@@ -17,6 +17,7 @@ from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
+from backfill_assets.kernel.core.calendars import Unit, parse_calendar
 from backfill_assets.kernel.core.contracts import Column, Contract, Input, Rule
 from backfill_assets.kernel.core.errors import SettingsError
 from backfill_assets.kernel.place.choice import place_at
@@ -70,6 +71,8 @@ class DeclaredTable:
                 for r in contract.rules
             ],
         }
+        if not contract.calendar.is_daily:
+            values["calendar"] = str(contract.calendar)
         if contract.beside:
             values["beside"] = list(contract.beside)
         if self.config:
@@ -97,6 +100,7 @@ class DeclaredTable:
             partition_by=body.get("partition_by"),
             first_day=_day_or_none(body["first_day"]),
             beside=tuple(body.get("beside", ())),
+            calendar=parse_calendar(body.get("calendar", Unit.DAY)),
         )
         return cls(
             contract, asset, str(body["code"]), dict(body["bounds"]), str(body.get("config", ""))

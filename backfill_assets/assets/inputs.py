@@ -15,8 +15,8 @@ import dagster as dg
 
 from backfill_assets.assets.contracts import (
     DAY_COLUMN,
+    asset_periods,
     asset_table_name,
-    first_day_of,
 )
 from backfill_assets.engines.table_frames import PlainFiles, read_frame, read_plain
 from backfill_assets.kernel.core.addresses import address_of
@@ -164,6 +164,6 @@ def placeholder_contract(context: dg.InputContext) -> Contract:
 
 
 def input_first_day(context: dg.InputContext) -> date:
-    """The first day of an input. Raises SettingsError where it is not partitioned by day."""
+    """The first day of an input. Raises SettingsError where it has no such partitions."""
     partitions = context.asset_partitions_def if context.has_asset_partitions else None
-    return first_day_of(partitions, f"the asset {context.asset_key.to_user_string()}")
+    return asset_periods(partitions, f"the asset {context.asset_key.to_user_string()}")[1]

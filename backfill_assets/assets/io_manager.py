@@ -21,8 +21,8 @@ from backfill_assets.assets.contracts import (
     DECLARED,
     TABLE,
     SchemaChanges,
+    asset_periods,
     asset_table_name,
-    first_day_of,
     input_table_name,
     table_declaration,
     unpinned_inputs,
@@ -119,7 +119,7 @@ class LakeIOManager(dg.ConfigurableIOManager):
     A parameter gets the input's days of the partition mapping, in the form of its annotation (a
     DataFrame of Spark, pandas or polars, `pyarrow.Table`, `pyarrow.RecordBatchReader`,
     `duckdb.DuckDBPyRelation`); all inputs of a step are of one moment, which the receipt names.
-    Does not store assets without daily partitions.
+    Does not store assets whose partitions are no whole days, weeks, months, quarters or years.
 
     `spark` gives frames of Spark in place of an engine of the lake's own: a session, a function
     that returns one, or a resource with a `spark_session`. Nothing of it is started, stopped or
@@ -206,9 +206,10 @@ class LakeIOManager(dg.ConfigurableIOManager):
         with as_failures(local_root(self.lake)):
             _refuse_unfit_output(context, obj)
             partitions = context.asset_partitions_def if context.has_asset_partitions else None
+            owner = f"the asset {context.asset_key.to_user_string()}"
             lake = lake_for_asset(
                 self.lake,
-                first_day_of(partitions, f"the asset {context.asset_key.to_user_string()}"),
+                asset_periods(partitions, owner)[1],
             )
             try:
                 rows, table = self._declared_table(context, lake, obj)

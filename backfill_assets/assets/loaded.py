@@ -7,7 +7,7 @@ and a run's config. Does not live here: loading (`io_manager`, `inputs`), keys a
 """
 
 from collections.abc import Collection, Iterable, Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import date, datetime, timedelta
 from functools import cached_property
 from typing import Any
@@ -15,13 +15,15 @@ from zoneinfo import ZoneInfo
 
 import dagster as dg
 
+from backfill_assets.assets.contracts import calendar_of
+from backfill_assets.kernel.core.calendars import Calendar
 from backfill_assets.kernel.core.contracts import Contract, Input
 from backfill_assets.kernel.core.days import ONE_DAY, parse_day
 from backfill_assets.kernel.core.digests import digest_of
 from backfill_assets.kernel.core.keys import Keys, days_by_keys, offset_spans
 
 ANY_DAY = (-(10**7), None)  # the span of every day, before and after any other
-DAYS_OF_A_YEAR = 366
+DAYS_OF_A_YEAR, WEEKS_OF_A_YEAR = 366, 54
 SHORT_DIGEST_CHARS = 12  # characters of a digest that tell definitions apart
 
 
@@ -85,14 +87,15 @@ class MappedInput:
     def input_of(self, contract: Contract, days: Collection[date]) -> Input:
         """The input of these days."""
         window = self.window or (0, 0)
-        keys = self._input_keys(days, contract.first_day or date.min)
-        return Input(
+        wanted = Input(
             contract.name,
             *window,
             first_day=contract.first_day,
             mapped=self.named,
-            keys=days_by_keys(keys),
+            calendar=contract.calendar,
+            made_in=calendar_of(self.own) or Calendar(),
         )
+        return replace(wanted, keys=days_by_keys(self._input_keys(days, wanted)))
 
     @property
     def window(self) -> tuple[int, int] | None:
@@ -113,11 +116,11 @@ class MappedInput:
         left_out = [_excluded_days(self.read.partitions), _excluded_days(self.own)]
         return f"without {digest_of(left_out)[:SHORT_DIGEST_CHARS]}" if any(left_out) else ""
 
-    def _input_keys(self, days: Collection[date], first_day: date) -> dict[date, Keys]:
-        """The keys of the days that are made from others than the window's."""
+    def _input_keys(self, days: Collection[date], wanted: Input) -> dict[date, Keys]:
+        """The keys of the days that are made from others than those of the window of `wanted`."""
         if self.window is None:
-            return self._keys_by_mapping(days, first_day)
-        windows = {day: _days_around(day, self.window, first_day) for day in days}
+            return self._keys_by_mapping(days, wanted.first_day or date.min)
+        windows = {day: wanted.window_days(day, date.min) for day in days}
         loaded = self._window_days(windows, {*self.read.days})
         keys = dict[date, Keys]()
         for day, window in windows.items():
@@ -133,11 +136,19 @@ class MappedInput:
         """The keys of all these days, of a mapping that names no window."""
         earliest = min(days) if first_day == date.min else first_day
         origin = min(self.read.days, default=earliest)
-        awaited = self._future_spans(origin)
-        loaded = self.by_mapping(days)
-        return {
-            day: Keys(offset_spans(found, origin), awaited, origin) for day, found in loaded.items()
-        }
+        future, keys = self._future_spans(origin), dict[date, Keys]()
+        for day, found in self.by_mapping(days).items():
+            awaited = future or offset_spans(self._days_to_come(day, found), origin)
+            keys[day] = Keys(offset_spans(found, origin), awaited, origin)
+        return keys
+
+    def _days_to_come(self, day: date, found: list[date]) -> list[date]:
+        """The days that a mapping of times will give for a day besides those that were `found`, and
+        that are no partitions yet."""
+        if not isinstance(_mapping_or_default(self.mapping), dg.TimeWindowPartitionMapping):
+            return []
+        reached = self._reached_days(day, found)
+        return [d for d in reached if d not in found and self._may_become_partition(d)]
 
     def _reached_days(self, day: date, found: list[date]) -> list[date]:
         """What the mapping would give for a day, were there no end of the input's days; `found` is
@@ -183,16 +194,18 @@ class MappedInput:
         return sorted(map(parse_day, result.partitions_subset.get_partition_keys()))
 
     def _days_without_end(self, day: date) -> list[date]:
-        """What the mapping would give for a day, had the input's definition a year more of days."""
-        theirs = _daily_definition(self.read.partitions)
+        """What the mapping would give for a day, had the input's definition a year more of days, or
+        so many longer partitions as a year has weeks."""
+        theirs = _period_definition(self.read.partitions)
         if theirs is None:
             return []
+        is_of_days = theirs.schedule_type is not None and theirs.schedule_type.value == "DAILY"
         endless = dg.TimeWindowPartitionsDefinition(
             start=theirs.start,
             fmt=theirs.fmt,
             cron_schedule=theirs.cron_schedule,
             timezone=theirs.timezone,
-            end_offset=theirs.end_offset + DAYS_OF_A_YEAR,
+            end_offset=theirs.end_offset + (DAYS_OF_A_YEAR if is_of_days else WEEKS_OF_A_YEAR),
             exclusions=theirs.exclusions,
         )
         return self._mapped_days(day, endless)
@@ -210,14 +223,14 @@ class MappedInput:
     @cached_property
     def _newest_day(self) -> date | None:
         """The newest day of the input's definition; None without one."""
-        theirs = _daily_definition(self.read.partitions)
+        theirs = _period_definition(self.read.partitions)
         newest = theirs.get_last_partition_key() if theirs is not None else None
         return parse_day(newest) if newest is not None else None
 
     def _may_become_partition(self, day: date) -> bool:
         """Whether a day that was not loaded is one that may become a partition: it lies after the
         newest, and no definition leaves it out."""
-        theirs = _daily_definition(self.read.partitions)
+        theirs = _period_definition(self.read.partitions)
         newest = self._newest_day
         is_past = newest is not None and day <= newest
         if theirs is None or is_past:
@@ -226,13 +239,6 @@ class MappedInput:
             return True
         midnight = datetime(day.year, day.month, day.day, tzinfo=ZoneInfo(theirs.timezone))
         return not theirs.is_window_start_excluded(midnight + _begin_of_day(theirs))
-
-
-def _days_around(day: date, window: tuple[int, int], first_day: date) -> list[date]:
-    """The days of the window (so many before and after) of a day, none before `first_day`."""
-    before, after = window
-    days = [day + ONE_DAY * n for n in range(-before, after + 1)]
-    return [one for one in days if one >= first_day]
 
 
 def _holds_all(found: Mapping[date, list[date]], asked: set[date]) -> bool:
@@ -245,16 +251,22 @@ def window_of(
     upstream: dg.PartitionsDefinition | None,
     own: dg.PartitionsDefinition | None,
 ) -> tuple[int, int] | None:
-    """The days before and after a day that a mapping between two daily definitions names, where
-    these leave out no day; None for another mapping, and for other definitions."""
-    theirs, ours = _daily_definition(upstream), _daily_definition(own)
+    """The partitions before and after one that a mapping between two definitions of whole days
+    names, where these leave out no day; None for another mapping, and for other definitions.
+    Between two calendars Dagster moves a window by the partitions of the own one, and an `Input` by
+    those of the other: there it names those that overlap alone."""
+    theirs, ours = _period_definition(upstream), _period_definition(own)
     if theirs is None or ours is None:
         return None
+    is_of_one_calendar = calendar_of(theirs) == calendar_of(ours)
     if isinstance(mapping, dg.IdentityPartitionMapping):
-        return 0, 0
+        return (0, 0) if is_of_one_calendar else None
     window = _mapping_or_default(mapping)
     if not isinstance(window, dg.TimeWindowPartitionMapping):
         return None
+    if not is_of_one_calendar:
+        is_moved = window.start_offset or window.end_offset
+        return None if is_moved or _begin_of_day(theirs) != _begin_of_day(ours) else (0, 0)
     their_cut, our_cut = _begin_of_day(theirs), _begin_of_day(ours)
     # A day that begins later reaches into the next one.
     before = int(their_cut > our_cut) - window.start_offset
@@ -268,14 +280,13 @@ def _mapping_or_default(mapping: dg.PartitionMapping | None) -> dg.PartitionMapp
     return dg.TimeWindowPartitionMapping() if mapping is None else mapping
 
 
-def _daily_definition(
+def _period_definition(
     partitions: dg.PartitionsDefinition | None,
 ) -> dg.TimeWindowPartitionsDefinition | None:
-    """The definition, where it is one of days."""
+    """The definition, where it is one of days, weeks, months, quarters or years."""
     if not isinstance(partitions, dg.TimeWindowPartitionsDefinition):
         return None
-    kind = partitions.schedule_type
-    return partitions if kind is not None and kind.value == "DAILY" else None
+    return partitions if calendar_of(partitions) is not None else None
 
 
 def _begin_of_day(partitions: dg.TimeWindowPartitionsDefinition) -> timedelta:

@@ -27,6 +27,7 @@ from backfill_assets.dagster.adapter.history import cause_of, superseded_runs
 from backfill_assets.dagster.adapter.io_manager import as_failures, explaining_commit
 from backfill_assets.dagster.adapter.jobs import one_op_job, show_lines
 from backfill_assets.dagster.adapter.metadata import day_materialization, day_metadata
+from backfill_assets.dagster.adapter.partitions import calendar_of_schedule, partitions_of
 from backfill_assets.dagster.adapter.read_beside import step_reads
 from backfill_assets.dagster.adapter.reconcile import (
     receipt_event,
@@ -57,6 +58,7 @@ __all__ = [
     "Verdicts",
     "as_failures",
     "attempts_at",
+    "calendar_of_schedule",
     "cause_of",
     "dagster_requester",
     "day_materialization",
@@ -71,6 +73,7 @@ __all__ = [
     "logging_refused_days",
     "markers_of",
     "one_op_job",
+    "partitions_of",
     "receipt_event",
     "record_observations",
     "report_alarms",

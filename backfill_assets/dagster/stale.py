@@ -56,7 +56,7 @@ def is_stale(
 
     The daemon cannot evaluate it: name the assets in a `dg.AutomationConditionSensorDefinition(…,
     use_user_code_server=True)`, as `build_lake_defs(automation="conditions")` does. Days of a table
-    that the lake does not have, and of assets without daily partitions, are never true.
+    that the lake does not have, and of assets without partitions of times, are never true.
     """
     naming = Naming.below(key_prefix)
     return _StaleDays(_shared_tables(lake_folder(str(lake)), naming.prefix), missing, while_stale)

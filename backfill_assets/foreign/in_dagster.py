@@ -17,9 +17,10 @@ from backfill_assets.assets.contracts import (
     DAY_COLUMN,
     asset_table_name,
     daily_partitions,
+    first_day_of,
 )
 from backfill_assets.assets.declared import DeclaredTable, declare_table, find_declared
-from backfill_assets.assets.inputs import input_first_day, input_metadata
+from backfill_assets.assets.inputs import input_metadata
 from backfill_assets.assets.lakes import lake_for_asset
 from backfill_assets.foreign.external import (
     ExternalTable,
@@ -106,12 +107,13 @@ def external_input(context: dg.InputContext) -> ExternalTable | None:
     if EXTERNAL not in metadata:
         return None
     key = context.asset_key
+    partitions = context.asset_partitions_def if context.has_asset_partitions else None
     return ExternalTable(
         asset_table_name(key, metadata, NOTHING_READ),
         str(metadata[EXTERNAL]),
         str(metadata[DAY_COLUMN]),
         made_by=key.to_user_string(),
-        first_day=input_first_day(context),
+        first_day=first_day_of(partitions, f"the asset {key.to_user_string()}"),
     )
 
 

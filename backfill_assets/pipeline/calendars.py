@@ -24,7 +24,8 @@ def with_calendars(tables: Sequence[Table], settings: LakeSettings) -> list[Tabl
     found = list[Table]()
     for table in tables:
         calendar = declared.get(table.name) or table.contract.calendar
-        if calendar.is_daily:
+        is_of_asset = table.name not in named and table.contract.is_given
+        if calendar.is_daily or is_of_asset:
             found.append(table)
             continue
         _refuse_daily_only(table)

@@ -14,9 +14,11 @@ from backfill_assets.assets.contracts import (
     Registry,
     Rules,
     asset_code,
+    asset_periods,
     asset_table_name,
     first_day_of,
 )
+from backfill_assets.kernel.core.calendars import DAILY, parse_calendar
 from backfill_assets.kernel.core.errors import SettingsError
 from backfill_assets_tests.assets.projects import DAYS, Deliveries, orders_asset, weekly_asset
 
@@ -35,7 +37,19 @@ def test_a_table_is_named_by_its_whole_key() -> None:
 OTHERS: dict[str, tuple[dg.PartitionsDefinition | None, str]] = {
     "none": (None, "this asset has no partitions"),
     "hours": (HOURS, "its partitions are hourly ones"),
-    "weeks": (dg.WeeklyPartitionsDefinition("2024-01-01"), "its partitions are weekly ones"),
+    "months without some": (
+        dg.TimeWindowPartitionsDefinition(
+            cron_schedule="0 0 1 * *",
+            start="2024-01-01",
+            fmt="%Y-%m-%d",
+            exclusions=["0 0 1 8 *"],
+        ),
+        r"its partitions leave out some months \(exclusions\).* return no rows for such a month",
+    ),
+    "months from the middle": (
+        dg.MonthlyPartitionsDefinition("2024-01-15", day_offset=15),
+        r"its partitions are those of the schedule 0 0 15 \* \*",
+    ),
     "a schedule": (
         dg.TimeWindowPartitionsDefinition(
             cron_schedule="0 0 * * 1-5", start="2024-01-01", fmt="%Y-%m-%d"
@@ -55,14 +69,42 @@ OTHERS: dict[str, tuple[dg.PartitionsDefinition | None, str]] = {
 
 
 @pytest.mark.parametrize(("partitions", "culprit"), OTHERS.values(), ids=OTHERS)
-def test_only_daily_assets_are_tables_of_a_lake_and_what_makes_one_other_is_said(
+def test_only_assets_of_whole_days_are_tables_of_a_lake_and_what_makes_one_other_is_said(
     partitions: dg.PartitionsDefinition | None, culprit: str
 ) -> None:
-    assert first_day_of(DAYS, "the asset shop/orders") == date(2024, 1, 1)
-    with pytest.raises(
-        SettingsError, match=f"the asset shop/orders: a lake holds days, and {culprit}"
-    ):
-        first_day_of(partitions, "the asset shop/orders")
+    assert asset_periods(DAYS, "the asset shop/orders") == (DAILY, date(2024, 1, 1))
+    said = "the asset shop/orders: a lake holds whole days, weeks, months, quarters and years"
+    with pytest.raises(SettingsError, match=f"{said}, and {culprit}"):
+        asset_periods(partitions, "the asset shop/orders")
+
+
+@pytest.mark.parametrize(
+    ("partitions", "text", "first"),
+    [
+        (dg.WeeklyPartitionsDefinition("2024-02-14"), "week from sunday", "2024-02-18"),
+        (dg.WeeklyPartitionsDefinition("2024-02-14", day_offset=1), "week", "2024-02-19"),
+        (dg.MonthlyPartitionsDefinition("2024-02-14", hour_offset=6), "month", "2024-03-01"),
+        (dg.DailyPartitionsDefinition("2024-02-14", exclusions=["0 0 * * 6"]), "day", "2024-02-14"),
+        (
+            dg.TimeWindowPartitionsDefinition(
+                "2024-02-14", "%Y-%m-%d", timezone="Europe/Berlin", cron_schedule="0 0 1 */3 *"
+            ),
+            "quarter",
+            "2024-04-01",
+        ),
+    ],
+)
+def test_the_calendar_of_an_asset_is_that_of_its_keys(
+    partitions: dg.TimeWindowPartitionsDefinition, text: str, first: str
+) -> None:
+    assert partitions.get_first_partition_key() == first
+    found = asset_periods(partitions, "the asset shop/orders")
+    assert found == (parse_calendar(text), date.fromisoformat(first))
+
+
+def test_of_a_table_of_others_days_alone_are_read() -> None:
+    with pytest.raises(SettingsError, match=r"only days of it can be read, and .* every month"):
+        first_day_of(dg.MonthlyPartitionsDefinition("2024-01-01"), "the external table erp")
 
 
 def test_the_code_of_an_asset_is_that_of_its_file() -> None:

@@ -230,13 +230,23 @@ WRONG: dict[str, tuple[Callable[..., Any], dict[str, Any], str]] = {
     "partitions that are no days": (
         nothing,
         {"start": None, "partitions_def": dg.HourlyPartitionsDefinition("2024-01-01-00:00")},
-        "a lake holds days, and its partitions are hourly ones",
+        "a lake holds whole days, weeks, .* and its partitions are hourly ones",
     ),
     "keys of another form": (
         nothing,
         {"start": None, "partitions_def": dg.DailyPartitionsDefinition("20240101", fmt="%Y%m%d")},
-        "a lake holds days, and the keys of its partitions are of another form",
+        "a lake holds whole days, weeks, .* and the keys of its partitions are of another form",
     ),
+    "partitions by two words": (
+        nothing,
+        {
+            "start": None,
+            "every": "month",
+            "partitions_def": dg.MonthlyPartitionsDefinition("2024-01-01"),
+        },
+        "every and partitions_def both give its partitions",
+    ),
+    "no calendar": (nothing, {"every": "fortnight"}, "its every or start: 'fortnight' is none of"),
     "inputs of Dagster": (orders_in, {"ins": {}}, "ins is no word of daily_table"),
     "checks of Dagster": (nothing, {"check_specs": []}, "check_specs is no word of daily_table"),
     "a generator": (generated, {"inputs": ["orders"]}, "its function is a generator"),

@@ -1,6 +1,7 @@
 """Tables of assets as a lake keeps them, and the bounds that they bring.
 Not here: what an asset declares (`dagster/test_contracts.py`)."""
 
+from dataclasses import replace
 from datetime import date
 from pathlib import Path
 
@@ -12,6 +13,7 @@ from backfill_assets.assets.declared import (
     record_table_place,
     with_declared_tables,
 )
+from backfill_assets.kernel.core.calendars import Calendar, Unit
 from backfill_assets.kernel.core.contracts import Column, Contract, Input, Rule
 from backfill_assets.kernel.core.errors import SettingsError
 from backfill_assets_tests.logs import place_of
@@ -29,6 +31,15 @@ WEEKLY = Contract(
     first_day=date(2024, 1, 7),
 )
 TABLE = DeclaredTable(WEEKLY, ("weekly",), "1", {"min_rows": 1})
+
+
+def test_a_table_of_days_has_the_file_that_it_always_had_and_one_of_months_says_so() -> None:
+    assert "calendar" not in TABLE.to_dict()
+    assert DeclaredTable.parse(TABLE.to_dict()) == TABLE
+    monthly = replace(TABLE, contract=replace(WEEKLY, calendar=Calendar(Unit.MONTH)))
+    assert monthly.to_dict()["calendar"] == "month"
+    assert DeclaredTable.parse(monthly.to_dict()) == monthly
+    assert monthly.contract.matures_after_days is None  # its receipts say which days have come
 
 
 def test_bounds_of_the_settings_win_over_those_of_an_asset(tmp_path: Path) -> None:

@@ -15,7 +15,10 @@ import hypothesis.strategies as st
 import pytest
 from hypothesis import given, settings
 
+from backfill_assets.assets.contracts import asset_periods
 from backfill_assets.assets.loaded import LoadedInput, MappedInput, window_of
+from backfill_assets.dagster.adapter.partitions import partitions_of
+from backfill_assets.kernel.core.calendars import Calendar, parse_calendar
 from backfill_assets.kernel.core.clock import utc_today
 from backfill_assets.kernel.core.digests import input_days_of
 from backfill_assets.kernel.core.states import State
@@ -49,8 +52,19 @@ def test_a_window_reaches_into_the_days_that_begin_at_another_time() -> None:
     assert window_of(dg.IdentityPartitionMapping(), AT_SIX, DAYS) == (0, 0)
 
 
-def test_no_window_is_named_between_other_definitions_than_days() -> None:
-    assert window_of(None, dg.WeeklyPartitionsDefinition("2024-01-01"), DAYS) is None
+WEEKS = dg.WeeklyPartitionsDefinition("2024-01-01")
+
+
+def test_between_two_calendars_a_window_is_what_overlaps_and_no_more() -> None:
+    assert window_of(None, WEEKS, DAYS) == (0, 0)
+    assert window_of(dg.TimeWindowPartitionMapping(-2, 0), WEEKS, WEEKS) == (2, 0)
+    assert window_of(dg.TimeWindowPartitionMapping(-2, 0), WEEKS, DAYS) is None
+    assert window_of(dg.IdentityPartitionMapping(), WEEKS, DAYS) is None
+    assert window_of(None, WEEKS, AT_SIX) is None
+
+
+def test_no_window_is_named_of_definitions_of_no_calendar() -> None:
+    assert window_of(None, dg.HourlyPartitionsDefinition("2024-01-01-00:00"), DAYS) is None
     assert window_of(None, None, DAYS) is None
 
 
@@ -183,7 +197,8 @@ def _run(
     was never made."""
     asked = keys_of(mapping, theirs, ours, run)
     read = LoadedInput(dg.AssetKey("orders"), tuple(asked), theirs)
-    contract = replace(ORDERS, first_day=date.fromisoformat(theirs.start.strftime("%Y-%m-%d")))
+    calendar, first_day = asset_periods(theirs, "orders")
+    contract = replace(ORDERS, calendar=calendar, first_day=first_day)
     wanted = MappedInput(read, mapping, ours).input_of(contract, run)
     states = lake.states(wanted, is_being_made=True)
     loaded = {made: input_days_of(wanted, made, states.view) for made in run}
@@ -196,3 +211,66 @@ def _run(
         return None
     lake.make(wanted, loaded)
     return wanted
+
+
+OF_A_CALENDAR = st.sampled_from(
+    [*map(parse_calendar, ("day", "week", "week from sunday", "month", "quarter", "year"))]
+)
+BEGIN = date(2023, 12, 20)  # ten days before a year, ten weeks before a leap day
+LENGTH = 140  # days: over four ends of months, and an end of a quarter
+POSITIONS = st.floats(0, 1, exclude_max=True)  # of a key among those that there are
+PERIOD_STEPS = st.lists(
+    st.tuples(st.just("correct"), POSITIONS, st.integers(0, 3))
+    | st.tuples(st.just("run"), POSITIONS, st.integers(1, 4))
+    | st.tuples(st.just("end"), st.integers(30, LENGTH)),
+    min_size=3,
+    max_size=12,
+)
+
+
+def until(calendar: Calendar, end: int) -> dg.TimeWindowPartitionsDefinition:
+    """The partitions of a calendar that are over so many days after the begin."""
+    return dg.TimeWindowPartitionsDefinition(
+        start=str(BEGIN),
+        end=str(BEGIN + timedelta(end)),
+        cron_schedule=partitions_of(calendar, BEGIN).cron_schedule,
+        fmt="%Y-%m-%d",
+    )
+
+
+def keys_among(partitions: dg.TimeWindowPartitionsDefinition) -> list[date]:
+    """All keys of a definition."""
+    return [*map(date.fromisoformat, partitions.get_partition_keys())]
+
+
+@settings(max_examples=examples(150), deadline=None)
+@given(OF_A_CALENDAR, OF_A_CALENDAR, MAPPINGS, PERIOD_STEPS)
+def test_each_period_that_is_called_fresh_is_what_its_mapping_gives_today(
+    upstream: Calendar, own: Calendar, mapping: dg.PartitionMapping | None, steps: list[Any]
+) -> None:
+    """As of days, of any two calendars: a month over days that have come so far, a day over its
+    quarter, weeks that begin on other days."""
+    ours, lake, end, wanted = until(own, 800), KeyedLake(calendar=own), 75, None
+    known = keys_among(until(upstream, LENGTH))
+    for key in known:
+        lake.correct(key, 1)
+    for step in steps:
+        theirs = until(upstream, end)
+        if step[0] == "correct":
+            lake.correct(known[int(step[1] * len(known))] if known else BEGIN, step[2])
+        elif step[0] == "end":
+            end = max(end, step[1])
+        else:
+            begun = [key for key in keys_among(ours) if key < BEGIN + timedelta(end)]
+            first = int(step[1] * len(begun))
+            if run := begun[first : first + step[2]]:
+                wanted = _run(lake, mapping, theirs, ours, run) or wanted
+        if wanted is None:
+            continue
+        states = lake.states(replace(wanted, keys=()))
+        for made in lake.totals:
+            keys = keys_of(mapping, until(upstream, end), ours, [made])
+            if states.of("total", made) is State.FRESH and all(d in lake.orders for d in keys):
+                made_from = lake.made_from[made]
+                assert {d: n for d, n in made_from.items() if d in keys} == lake.values(keys)
+                assert made_from == lake.values([*made_from])

@@ -35,7 +35,7 @@ SIGNATURES = {
     "kinds=None, "
     "pool=None, "
     "op_tags=None, automation='off', automation_condition=None, mappings='identity')",
-    "daily_table": "(*, inputs=(), day='day', start=None, partitions_def=None, unique=(), "
+    "daily_table": "(*, inputs=(), day='day', start=None, every='', partitions_def=None, unique=(), "
     "not_null=(), "
     "rows=(None, None), rules=(), on_bad_days='', io_manager_key='io_manager', **asset)",
     "external_table": "(key, *, table, day, start=None, partitions_def=None, "

@@ -1,17 +1,22 @@
 """The partitions of tables as Dagster has them, and how those of one table follow from another's.
 
-Here: a calendar as a definition, its keys named by their first day. Not here: calendars
-(`kernel.core.calendars`), and definitions that a project's assets bring (`assets.loaded`).
+Here: a calendar as a definition, its keys named by their first day, and the calendar of a
+definition's schedule. Not here: calendars (`kernel.core.calendars`), and what else a project's
+assets may bring (`assets.contracts`).
 """
 
+import re
 from collections.abc import Collection
 from datetime import UTC, date, datetime
+from functools import lru_cache
+from itertools import islice
 
 import dagster as dg
 
 from backfill_assets.dagster.adapter.context import window_mapping
 from backfill_assets.kernel.core.calendars import Calendar, Unit
 from backfill_assets.kernel.core.contracts import Input, InputKind
+from backfill_assets.kernel.core.days import DayRange, parse_day
 
 KEY_FORM = "%Y-%m-%d"
 FIRST_DAYS = {
@@ -20,6 +25,13 @@ FIRST_DAYS = {
     Unit.QUARTER: "0 0 1 1,4,7,10 *",
     Unit.YEAR: "0 0 1 1 *",
 }
+# Of schedules: leap years, week 53, and years that begin on each weekday.
+COMPARED = DayRange(date(2000, 1, 1), date(2012, 1, 1))
+CALENDARS = (
+    *(Calendar(unit) for unit in FIRST_DAYS),
+    *(Calendar(Unit.WEEK, first_weekday) for first_weekday in range(7)),
+)
+ONCE_A_DAY = re.compile(r"\d+ \d+ \S+ \S+ \S+")  # a schedule at one minute of one hour
 
 
 def partitions_of(calendar: Calendar, start: date) -> dg.TimeWindowPartitionsDefinition:
@@ -43,6 +55,25 @@ def partitions_of(calendar: Calendar, start: date) -> dg.TimeWindowPartitionsDef
         end_offset=0 if calendar.is_of_days else 1,
         exclusions=left_out or None,
     )
+
+
+@lru_cache(maxsize=64)
+def calendar_of_schedule(schedule: str) -> Calendar | None:
+    """The calendar whose partitions begin on the days on which a cron schedule fires, at any one
+    time of these; None for schedules of other days, and of several times a day."""
+    if not ONCE_A_DAY.fullmatch(schedule):
+        return None  # and of each minute, twelve years have millions
+    keys = dg.TimeWindowPartitionsDefinition(
+        start=str(COMPARED.start), end=str(COMPARED.end), cron_schedule=schedule, fmt=KEY_FORM
+    ).get_partition_keys()
+    fired = [*map(parse_day, keys)]
+    return next((one for one in CALENDARS if _first_keys(one, len(fired)) == fired), None)
+
+
+def _first_keys(calendar: Calendar, count: int) -> list[date]:
+    """The first so many keys of a calendar among the compared days."""
+    found = (key for key in calendar.keys_in(COMPARED) if key >= COMPARED.start)
+    return [*islice(found, count)]
 
 
 def _weekday_schedule(number: int) -> str:

@@ -209,7 +209,9 @@ class Contract:
         if not self.calendar.is_daily:
             inputs = tuple(replace(i, made_in=self.calendar) for i in self.inputs)
             object.__setattr__(self, "inputs", inputs)
-        if not self.calendar.is_of_days and self.matures_after_days is None:
+        # Which days of an asset's period have come say the keys in its receipts, no frontier.
+        ripens = not (self.calendar.is_of_days or self.made_by)
+        if ripens and self.matures_after_days is None:
             object.__setattr__(self, "matures_after_days", 0)
         names = [c.name for c in self.columns]
         named = {self.day_column, *self.key}

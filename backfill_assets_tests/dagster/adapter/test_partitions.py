@@ -9,7 +9,11 @@ from datetime import UTC, date, datetime
 import dagster as dg
 import pytest
 
-from backfill_assets.dagster.adapter.partitions import partitions_of, shown_mapping
+from backfill_assets.dagster.adapter.partitions import (
+    calendar_of_schedule,
+    partitions_of,
+    shown_mapping,
+)
 from backfill_assets.kernel.core.calendars import DAILY, Calendar, Unit, parse_calendar
 from backfill_assets.kernel.core.contracts import Input
 from backfill_assets.kernel.core.days import inclusive_range
@@ -35,6 +39,41 @@ def test_dagster_has_the_keys_of_the_calendar(text: str) -> None:
     last = NOW.date() if not calendar.is_of_days else date(2025, 1, 14)
     keys = [k for k in calendar.keys_in(inclusive_range(START, last)) if k >= START]
     assert found == [*map(str, keys)]
+
+
+@pytest.mark.parametrize(
+    ("schedule", "text"),
+    [
+        ("30 6 * * *", "day"),
+        ("0 0 * * MON", "week"),
+        ("0 0 * * 7", "week from sunday"),
+        ("0 0 1 1-12 *", "month"),
+        ("0 6 1 */3 *", "quarter"),
+        ("0 0 1 JAN *", "year"),
+    ],
+)
+def test_a_schedule_of_whole_days_is_known_by_the_days_on_which_it_fires(
+    schedule: str, text: str
+) -> None:
+    assert calendar_of_schedule(schedule) == parse_calendar(text)
+    assert calendar_of_schedule(partitions_of(parse_calendar(text), START).cron_schedule) == (
+        parse_calendar(text)
+    )
+
+
+@pytest.mark.parametrize(
+    "schedule",
+    [
+        "0 0 * * 1-5",  # a Friday would hold three days
+        "0 0 15 * *",
+        "0 0 1 2,5,8,11 *",
+        "0 0,12 * * *",
+        "0 * * * *",
+        "*/5 * * * *",
+    ],
+)
+def test_a_schedule_of_other_days_is_none_of_a_calendar(schedule: str) -> None:
+    assert calendar_of_schedule(schedule) is None
 
 
 def test_a_lake_of_days_has_the_definition_that_it_always_had() -> None:
