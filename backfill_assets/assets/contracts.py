@@ -167,20 +167,20 @@ def asset_periods(
     elif not isinstance(partitions, dg.TimeWindowPartitionsDefinition):
         culprit = f"this asset has a {type(partitions).__name__}"
         fix = f"Give it a DailyPartitionsDefinition in its place, {other_manager}"
-    elif partitions.fmt != DAY_FORMAT:
-        culprit = f"the keys of its partitions are of another form (fmt={partitions.fmt!r})"
-        fix = (
-            f"Leave fmt out (keys are then of the form {DAY_FORMAT}), or give it another IO manager"
-        )
     elif (calendar := calendar_of(partitions)) is None:
         culprit = f"its partitions are {_schedule_in_words(partitions)}"
         fix = (
             "Give it a daily, weekly or monthly definition (exclusions of a daily one leave days "
             f"out), {other_manager}"
         )
+    elif partitions.fmt != DAY_FORMAT:
+        culprit = f"the keys of its partitions are of another form (fmt={partitions.fmt!r})"
+        fix = (
+            f"Leave fmt out (keys are then of the form {DAY_FORMAT}), or give it another IO manager"
+        )
     elif partitions.exclusions and not calendar.is_of_days:
         culprit = f"its partitions leave out some {calendar.unit}s (exclusions)"
-        fix = f"Take exclusions out, and return no rows for such a {calendar.unit}; {other_manager}"
+        fix = f"Take exclusions out, and return no rows for such a {calendar.unit}, {other_manager}"
     else:
         return calendar, calendar.first_from(partitions.start.date())
     raise SettingsError(owner, f"{HELD}, and {culprit}", consequence, fix)

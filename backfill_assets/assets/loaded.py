@@ -111,8 +111,8 @@ class MappedInput:
             return "all days"
         if self.window is None:
             # Dagster's own mappings are named tuples, whose text says all that they hold.
-            says_all = isinstance(self.mapping, tuple)
-            return repr(self.mapping) if says_all else type(self.mapping).__qualname__
+            mapping = _mapping_or_default(self.mapping)
+            return repr(mapping) if isinstance(mapping, tuple) else type(mapping).__qualname__
         left_out = [_excluded_days(self.read.partitions), _excluded_days(self.own)]
         return f"without {digest_of(left_out)[:SHORT_DIGEST_CHARS]}" if any(left_out) else ""
 
