@@ -243,7 +243,7 @@ def keys_among(partitions: dg.TimeWindowPartitionsDefinition) -> list[date]:
     return [*map(date.fromisoformat, partitions.get_partition_keys())]
 
 
-@settings(max_examples=examples(60), deadline=None)
+@settings(max_examples=examples(20), deadline=None)
 @given(OF_A_CALENDAR, OF_A_CALENDAR, MAPPINGS, PERIOD_STEPS)
 def test_each_period_that_is_called_fresh_is_what_its_mapping_gives_today(
     upstream: Calendar, own: Calendar, mapping: dg.PartitionMapping | None, steps: list[Any]
