@@ -290,8 +290,10 @@ def _period_definition(
 
 
 def _begin_of_day(partitions: dg.TimeWindowPartitionsDefinition) -> timedelta:
-    """The time of a day at which it begins."""
-    return timedelta(hours=partitions.hour_offset, minutes=partitions.minute_offset)
+    """The time of a day at which a definition of a calendar begins each partition."""
+    # Dagster knows the hour of its own daily, weekly and monthly schedules alone.
+    minute, hour, *_ = partitions.cron_schedule.split()
+    return timedelta(hours=int(hour), minutes=int(minute))
 
 
 def _excluded_days(partitions: dg.PartitionsDefinition | None) -> str:

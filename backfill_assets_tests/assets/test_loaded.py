@@ -61,6 +61,10 @@ def test_between_two_calendars_a_window_is_what_overlaps_and_no_more() -> None:
     assert window_of(dg.TimeWindowPartitionMapping(-2, 0), WEEKS, DAYS) is None
     assert window_of(dg.IdentityPartitionMapping(), WEEKS, DAYS) is None
     assert window_of(None, WEEKS, AT_SIX) is None
+    quarters = dg.TimeWindowPartitionsDefinition(
+        "2024-01-01", "%Y-%m-%d", cron_schedule="0 6 1 */3 *"
+    )
+    assert window_of(None, AT_SIX, quarters) == (0, 0)
 
 
 def test_no_window_is_named_of_definitions_of_no_calendar() -> None:

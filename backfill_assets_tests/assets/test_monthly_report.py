@@ -19,6 +19,8 @@ import pytest
 from backfill_assets import testing
 from backfill_assets.dagster import Input, LakeIOManager, daily_table, is_stale
 from backfill_assets.kernel.core.days import inclusive_range, parse_days
+from backfill_assets.kernel.core.digests import input_days_of
+from backfill_assets.kernel.tables.view import read_view
 from backfill_assets.reading.opening import open_lake
 from backfill_assets_tests.assets.projects import cause
 from backfill_assets_tests.assets.test_io_manager import states, versions
@@ -122,9 +124,6 @@ class Project:
     def days_read(self, month: str) -> list[date]:
         """The days of `orders` that the receipt of a month names."""
         reader = open_lake(self.lake, newest=True)
-        from backfill_assets.kernel.core.digests import input_days_of
-        from backfill_assets.kernel.tables.view import read_view
-
         known = reader.pipeline.states(read_view(reader.lake, reader.pipeline.contracts))
         (wanted,) = known.digests.inputs_of("monthly_report", date.fromisoformat(month))
         return input_days_of(wanted, date.fromisoformat(month), known.view)
