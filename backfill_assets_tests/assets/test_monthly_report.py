@@ -119,7 +119,7 @@ class Project:
         """The months that `is_stale` asks for at a tick."""
         definitions = dg.Definitions(assets=[*self.assets.values()])
         found = dg.evaluate_automation_conditions(definitions, self.instance)
-        return {*found.get_requested_partitions(dg.AssetKey("monthly_report"))}
+        return {*map(str, found.get_requested_partitions(dg.AssetKey("monthly_report")))}
 
     def days_read(self, month: str) -> list[date]:
         """The days of `orders` that the receipt of a month names."""
