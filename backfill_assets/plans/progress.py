@@ -473,6 +473,7 @@ def plan_changes(lake: Lake, plan_id: str, chunk: int | None, table: str) -> lis
     unless that is empty. Raises BackfillError for an unknown plan or chunk, and where nothing was
     written."""
     plan = find_plan(lake, plan_id)
+    chosen = None if chunk is None else plan.chunk(chunk)
     found = []
     for name in plan.tables:
         if table not in ("", name):
@@ -482,7 +483,7 @@ def plan_changes(lake: Lake, plan_id: str, chunk: int | None, table: str) -> lis
             if chunk in (None, number):
                 own |= written.receipts.keys()
         if own:
-            days = [*plan.keys_of(name)] if chunk is None else plan.keys(plan.chunk(chunk), name)
+            days = [*plan.keys_of(name)] if chosen is None else plan.keys(chosen, name)
             span = inclusive_range(days[0], days[-1])
             found.append(PlanChange(name, span, before=min(own) - 1, after=max(own)))
     if not found:
