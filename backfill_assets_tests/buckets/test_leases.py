@@ -9,9 +9,13 @@ from pathlib import Path
 import pytest
 
 from backfill_assets.buckets import leases
+from backfill_assets.kernel.core.errors import BackfillError
+from backfill_assets.kernel.log.log import commit_name
 from backfill_assets.kernel.place.folder import Folder
 from backfill_assets.kernel.place.lease_watch import LeaseWatch
 from backfill_assets.kernel.place.port import LOCKS, Held, Swept
+from backfill_assets.kernel.tables.home import Lake
+from backfill_assets.kernel.tables.staging import Staged
 from backfill_assets_tests.builders import STAGING, day, receipt
 from backfill_assets_tests.clocks import Clock, set_to
 from backfill_assets_tests.faults import doing_before
@@ -87,19 +91,42 @@ def test_a_marker_is_swept_when_its_writer_is_silent_and_the_writer_then_commits
     )
 
 
+@pytest.mark.parametrize("is_listed", [False, True], ids=["looked at", "listed by a store"])
 def test_a_write_whose_files_another_process_of_this_machine_swept_says_that_and_no_file_name(
+    place: Folder, is_listed: bool
+) -> None:
+    lake = bare_lake(Path(place.path))
+    held, staged = write_without_files(place, lake, is_listed)
+    left(place, "m/1", 1000, **{**held.body, "seconds": 120.0})
+    assert [*leases.abandoned_markers(place, "m", lambda *_: True)] == ["1"]
+    with pytest.raises(Swept, match="another process took it for dead and removed its files"):
+        lake.store.replace_days(STAGING, staged, [day(0)], receipt())
+    assert lake.store.rows("staging") == []
+
+
+def test_a_write_whose_files_are_gone_though_nobody_swept_it_names_one_and_its_marker_is_swept(
     place: Folder,
 ) -> None:
     lake = bare_lake(Path(place.path))
+    _, staged = write_without_files(place, lake, is_listed=True)
+    with pytest.raises(BackfillError, match=r"part-0.parquet cannot be read"):
+        lake.store.replace_days(STAGING, staged, [day(0)], receipt())
+    staged.drop()
+
+    def is_past(_write: str, version: int) -> bool:
+        return staged.table.exists(commit_name(version))
+
+    assert [*leases.abandoned_markers(place, "m", is_past)] == ["1"]
+
+
+def write_without_files(place: Folder, lake: Lake, is_listed: bool) -> tuple[leases.Lease, Staged]:
+    """A write that a lease marks, and whose files are gone; `is_listed`: it knows their bytes."""
     staged = stage_by_hand(lake, STAGING, [{"entity": "A", "value": 1, "event_date": day(0)}])
-    held = leases.hold_marker(place, "m/1")
-    left(place, "m/1", 1000, **{**held.body, "seconds": 120.0})
-    assert [*leases.abandoned_markers(place, "m", lambda *_: True)] == ["1"]
+    if is_listed:
+        staged.files = tuple(replace(f, listed=f.size) for f in staged.files)
     staged.table.delete_below(staged.name)
-    paused = replace(staged, _give_up=held)
-    with pytest.raises(Swept, match="another process took it for dead and removed its files"):
-        lake.store.replace_days(STAGING, paused, [day(0)], receipt())
-    assert lake.store.rows("staging") == []
+    held = leases.hold_marker(place, "m/1")
+    return held, replace(staged, _give_up=held)
 
 
 def test_a_write_that_may_be_committing_is_swept_only_when_the_log_is_past_it(

@@ -17,7 +17,7 @@ from pathlib import Path
 from urllib.parse import unquote
 
 from backfill_assets.kernel.core.contracts import Contract
-from backfill_assets.kernel.core.view import NO_VERSION
+from backfill_assets.kernel.core.errors import BackfillError
 from backfill_assets.kernel.log.log import (
     FILE_DIGEST_CHARS,
     CommittedWrites,
@@ -39,6 +39,7 @@ from backfill_assets.kernel.tables.folder import LakeFolder
 from backfill_assets.kernel.tables.table_places import table_at
 
 WRITES, STAGING = "writes", ".staging"
+FIRST_COMMIT = 0  # the version by which a table is made
 NO_VALUE = "__HIVE_DEFAULT_PARTITION__"  # how Spark and DuckDB name the folder of NULL
 
 Committing = Callable[[int], None]  # is told the version that is tried next (`Staged.committing`)
@@ -162,12 +163,14 @@ class Staged:
 
     @contextmanager
     def explaining_loss(self) -> Iterator[None]:
-        """Raise Swept in place of Gone, for a file that the block wants, where another process of
-        this machine took the write for dead, and its files."""
+        """Raise Swept in place of Gone, or of an error that it caused, for a file that the block
+        wants, where another process of this machine took the write for dead, and its files."""
         try:
             yield
-        except Gone:
-            self.committing(NO_VERSION)
+        except (Gone, BackfillError) as error:
+            if isinstance(error.__cause__ or error, Gone):
+                # A sweeper need not wait for it: it is there, and nothing else is committed.
+                self.committing(FIRST_COMMIT)
             raise
 
     def drop(self) -> None:
