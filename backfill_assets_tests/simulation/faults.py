@@ -21,6 +21,7 @@ from backfill_assets_tests.simulation.scheduler import Machine, Scheduler, is_ra
 T = TypeVar("T")
 SECONDS_SLOW = (2.0, 9.0, 25.0)
 SECONDS_PAUSED = (5.0, 40.0, 150.0, 400.0)
+SECONDS_AWAY = (0.0, 0.05, 40.0, 400.0)  # the second: of two requests, others are answered again
 CLOCK_STEPS = (7.0, -7.0, 900.0, -900.0, 86_400.0)
 LOST = "the answer is lost"
 LATER = "an answer 500, though it was done, and done again"
@@ -52,6 +53,9 @@ KINDS = (
     OLD,
     AWAY,
 )
+# Whoever only reads loses nothing by these; a command that they ended there would never write.
+AT_WRITES = (LOST, LATER, AWAY)
+READING = ("list", "look", "read")  # kinds of requests
 RACES_MEET = 3  # times as many faults: most of what goes wrong there is worse than elsewhere
 
 
@@ -74,7 +78,7 @@ class Faults:
             return effect()
         if self.scheduler.now < self.scheduler.process.machine.away_until:
             raise of.GenericError(f"{key}: connect error")
-        fault = self._drawn(is_race(f"{kind} {key}"))
+        fault = self._drawn(kind, key)
         if fault == NEVER:
             return effect()
         self.met[fault] += 1
@@ -100,7 +104,7 @@ class Faults:
         if fault in (DISK, BROKEN, OLD):
             return done
         if fault == AWAY:
-            seconds = SECONDS_PAUSED[self.scheduler.choices.draw(len(SECONDS_PAUSED))]
+            seconds = SECONDS_AWAY[self.scheduler.choices.draw(len(SECONDS_AWAY))]
             self.scheduler.process.machine.away_until = self.scheduler.now + seconds
         if fault in (LOST, AWAY):
             raise of.GenericError(f"{key}: operation timed out")
@@ -112,9 +116,11 @@ class Faults:
         found: T = self._listed[key] if before is None else before
         return found
 
-    def _drawn(self, races: bool) -> str:
-        share = self.share * RACES_MEET if races else self.share
-        return (NEVER, *self.kinds)[self.scheduler.choices.draw(len(self.kinds) + 1, share)]
+    def _drawn(self, kind: str, key: str) -> str:
+        """The fault that a request meets, `NEVER` for none."""
+        share = self.share * RACES_MEET if is_race(f"{kind} {key}") else self.share
+        found = (NEVER, *self.kinds)[self.scheduler.choices.draw(len(self.kinds) + 1, share)]
+        return NEVER if found in AT_WRITES and kind in READING else found
 
     def _strike_process(self, fault: str) -> None:
         scheduler, process = self.scheduler, self.scheduler.process
