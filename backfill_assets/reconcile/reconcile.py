@@ -22,7 +22,7 @@ from backfill_assets.kernel.core.addresses import (
 )
 from backfill_assets.kernel.core.clock import utc_now
 from backfill_assets.kernel.core.contracts import Contract
-from backfill_assets.kernel.core.days import DayRange
+from backfill_assets.kernel.core.days import DayRange, inclusive_range
 from backfill_assets.kernel.core.errors import BackfillError, refuse_unknown_names
 from backfill_assets.kernel.core.ownership import whoami
 from backfill_assets.kernel.core.records import json_of
@@ -257,10 +257,24 @@ def _side_matching(
         key=key,
         day=day,
         columns=columns,
-        within=request.days,
+        within=_days_of_rows(contract, request, day),
         seed=request.seed,
     )
     return matching, _unmatched_columns(types, request)
+
+
+def _days_of_rows(
+    contract: Contract | None, request: ReconcileRequest, day_column: str | None
+) -> DayRange | None:
+    """The days of the rows to match (None: all). The rows of a month, or of another partition of
+    several days, have its first day: those of each with a day of the request are matched."""
+    days = request.days
+    if days is None or contract is None or day_column != contract.day_column:
+        return days
+    if contract.calendar.is_of_days:
+        return days
+    keys = contract.calendar.keys_in(days)
+    return inclusive_range(keys[0], keys[-1])
 
 
 def _matching_key(contract: Contract | None, request: ReconcileRequest) -> tuple[str, ...]:

@@ -33,6 +33,7 @@ from backfill_assets.plans.run import run_plan
 from backfill_assets.plans.work import ChunkMaker
 from backfill_assets.reading.claims import days_of_active_plans
 from backfill_assets.reading.moments import Moment
+from backfill_assets.reconcile.reconcile import ReconcileRequest, reconcile
 from backfill_assets.reports.show import report_of_day
 from backfill_assets.upkeep.doctor import VerifyRequest, verify_tables
 from backfill_assets_tests.end_to_end.month_world import (
@@ -152,6 +153,8 @@ def test_days_amid_a_month_mean_the_month_whatever_is_done_with_them(world: Worl
     moments = Moment(lake, first), Moment(lake, None)
     report = compare_days(pipeline, CompareRequest("monthly", days), *moments)
     assert [day.day for day in report.differing] == [FEBRUARY]
+    sides = ReconcileRequest("monthly", f"monthly@{first}", days=days)
+    assert [d.day for d in reconcile(lake, pipeline, sides).days] == [FEBRUARY]
     exported = export_days(lake, pipeline, "monthly", str(world.root.parent / "out"), days)
     assert (exported.replaced, exported.rows) == ((FEBRUARY,), 1)
     proven = prove_written_days(lake, pipeline, ProofRequest(days=days, tables=("monthly",)))
