@@ -2,6 +2,7 @@
 Not here: the commands (`test_app`)."""
 
 import json
+from dataclasses import replace
 from datetime import date
 from pathlib import Path
 
@@ -16,9 +17,12 @@ from backfill_assets.cli.common import (
     lake_option,
     lake_root,
     print_json,
+    say_cut_periods,
     say_unusable,
 )
-from backfill_assets.kernel.core.days import DayRange
+from backfill_assets.kernel.core.calendars import parse_calendar
+from backfill_assets.kernel.core.days import DayRange, inclusive_range
+from backfill_assets_tests.builders import STAGING, contract
 from backfill_assets_tests.cli.typed import commands
 from backfill_assets_tests.lakes import make_lake
 
@@ -121,3 +125,24 @@ def test_nothing_landed_is_said_only_where_no_file_lies(
     assert (
         "Nothing has landed where lake.toml says: landing/*.csv" in capsys.readouterr().err
     ) is told
+
+
+@pytest.mark.parametrize(
+    ("first", "last", "told"),
+    [
+        (date(2024, 2, 20), date(2024, 3, 31), "taken as a whole: 2024-02-01..2024-02-29\n"),
+        (date(2024, 2, 1), date(2024, 3, 31), ""),
+        (date(2024, 1, 3), date(2024, 1, 9), ""),  # it began before the table
+    ],
+)
+def test_months_that_a_range_cuts_are_named_and_days_and_whole_months_are_not(
+    capsys: pytest.CaptureFixture[str], first: date, last: date, told: str
+) -> None:
+    calendars = {"monthly": "month", "weekdays": "day without saturday, sunday"}
+    cut = [replace(contract(n, "d"), calendar=parse_calendar(c)) for n, c in calendars.items()]
+    cut[0] = replace(cut[0], first_day=date(2024, 2, 1))
+    say_cut_periods([STAGING, *cut], inclusive_range(first, last))
+    said = " ".join(capsys.readouterr().err.split())
+    assert said == (f"Note: monthly has every month, and each is {told.strip()}" if told else "")
+    say_cut_periods(cut, None)
+    assert capsys.readouterr().err == ""

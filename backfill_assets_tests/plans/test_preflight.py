@@ -7,7 +7,7 @@ tested here: runs (`plans/test_run.py`).
 
 from collections.abc import Callable
 from dataclasses import replace
-from datetime import timedelta
+from datetime import date, timedelta
 from importlib.metadata import version
 from pathlib import Path
 from typing import Any
@@ -15,7 +15,9 @@ from typing import Any
 import pytest
 from deltalake import DeltaTable, write_deltalake
 
-from backfill_assets.kernel.core.days import ONE_DAY, DayRange
+from backfill_assets.kernel.core.calendars import parse_calendar
+from backfill_assets.kernel.core.contracts import Input
+from backfill_assets.kernel.core.days import ONE_DAY, DayRange, inclusive_range
 from backfill_assets.kernel.core.engines import ENGINE
 from backfill_assets.kernel.core.errors import BackfillError
 from backfill_assets.kernel.core.ownership import whoami
@@ -151,6 +153,27 @@ def test_each_answer_can_fail_and_a_run_is_refused_by_its_name(
     with pytest.raises(BackfillError, match=f"its preflight failed: {name}: "):
         run_plan(lambda: (lake, pipeline), plan, HandWorker(lake, pipeline))
     assert versions_of(lake) == before
+
+
+@pytest.mark.parametrize(
+    ("tables", "days"),
+    [
+        (("features",), "2024-03-01..2024-03-06"),
+        (("staging", "features"), "2024-03-01..2024-03-02, 2024-03-05..2024-03-06"),
+    ],
+)
+def test_each_day_of_a_month_that_has_come_must_exist_or_be_made_by_the_plan(
+    tmp_path: Path, tables: tuple[str, ...], days: str
+) -> None:
+    lake, pipeline = bare_staging(tmp_path)
+    own = pipeline.table("features")
+    by_month = replace(own.contract, inputs=(Input("staging"),), calendar=parse_calendar("month"))
+    changed = [replace(t, contract=by_month) if t is own else t for t in pipeline.tables]
+    amid = inclusive_range(date(2024, 3, 3), date(2024, 3, 4))
+    asked = PlanRequest(amid, tables, Policy(canary=0))
+    plan = make_plan(lake, replace(pipeline, tables=tuple(changed)), asked)
+    (failed,) = [t for t in plan.preflight if not t.passed]
+    assert failed.told.startswith(f"never made: staging {days};")
 
 
 PINNED = Pins({"staging": "c1"}, {"staging": "s1"}, {"pyspark": "4"}, {"staging": 3})
