@@ -151,14 +151,17 @@ def _missing_input_days(
     states: States, contract: Contract, wanted: Input, days: Collection[date]
 ) -> list[date]:
     """The input days that must exist and do not: for a table of ours each day itself, for rows that
-    a step returned all days that it loaded. A step makes the days of its own table after one
+    a step returned all days that it loaded. Of an input without that day (it has months) any that
+    is read, where there is no table yet. A step makes the days of its own table after one
     another."""
     needed = set[date]()
     own = {*days} if wanted.table == contract.name else set()
     loads_all = contract.made_by and not states.contracts[wanted.table].external
+    is_there = wanted.is_daily or states.view.table(wanted.table).exists
     for day in days:
-        window = input_days_of(wanted, day, states.view)
-        needed |= {*window} if loads_all else {day} & {*window}
+        window = {*input_days_of(wanted, day, states.view)}
+        own_day = {day} & window
+        needed |= own_day if not loads_all and (own_day or is_there) else window
     return sorted(needed - own - states.view.table(wanted.table).latest.keys())
 
 

@@ -11,7 +11,8 @@ from typing import TYPE_CHECKING
 import pytest
 
 from backfill_assets.engines.lake_session import LakeSession
-from backfill_assets.kernel.core.contracts import Contract
+from backfill_assets.kernel.core.calendars import parse_calendar
+from backfill_assets.kernel.core.contracts import Contract, Input
 from backfill_assets.kernel.core.days import ONE_DAY, DayRange, midnight
 from backfill_assets.kernel.core.errors import Altered, BackfillError, InputMissing, SettingsError
 from backfill_assets.kernel.core.receipts import KEPT, Built, DayEntry
@@ -29,7 +30,8 @@ from backfill_assets.kernel.write.derived import (
 )
 from backfill_assets.kernel.write.model import Chunk, Table
 from backfill_assets.reports.status import altered_text
-from backfill_assets_tests.builders import CONTRACTS, day, loaded
+from backfill_assets_tests import builders
+from backfill_assets_tests.builders import CONTRACTS, RAW, STAGING, day, loaded
 from backfill_assets_tests.lakes import (
     ECHO,
     backfill,
@@ -67,6 +69,19 @@ def test_an_as_of_below_what_is_loaded_is_refused_for_every_table_and_one_above_
             refuse_unbuildable(story.states(), asked, of)
     story.as_of = midnight(day(5))
     refuse_unbuildable(story.states(), asked, of)
+
+
+def test_a_day_is_refused_where_there_is_no_table_yet_of_the_months_that_it_reads() -> None:
+    month, of = parse_calendar("month"), DayRange(day(5), day(6))
+    monthly = replace(builders.contract("features", "month", Input("staging")), calendar=month)
+    daily = builders.contract("labels", "day", Input("features", calendar=month))
+    story = loaded(6).build("staging", *map(day, range(6)))
+    story.contracts = (RAW, STAGING, monthly, daily)
+    lacks = "it is made from features for 2024-03-01, which were never made. Nothing was written"
+    with pytest.raises(InputMissing, match=lacks):
+        refuse_unbuildable(story.states(), daily, of)
+    story.build("features", FIRST)
+    refuse_unbuildable(story.states(), daily, of)
 
 
 def test_a_first_day_after_days_that_tables_hold_is_refused_for_every_table() -> None:
