@@ -97,6 +97,11 @@ def _check_inputs(states: States, plan: Plan) -> PreflightTick:
                 absent.difference_update(plan.keys_of(wanted.table))
             if absent:
                 lacking.append(f"never made: {wanted.table} {ranges_text(absent)}")
+            elif _comes_too_late(states, plan, impact.table, wanted):
+                lacking.append(
+                    f"never made: {wanted.table}, and its first partition comes in a later chunk "
+                    f"than days of {impact.table} that read it"
+                )
     return _preflight_tick(
         "inputs present",
         [*dict.fromkeys(lacking)],
@@ -115,6 +120,19 @@ def _own_days(states: States, impact: TableImpact, wanted: Input) -> set[date]:
             if day in read and is_required(day, key, frontier):
                 found.add(day)
     return found
+
+
+def _comes_too_late(states: States, plan: Plan, table: str, wanted: Input) -> bool:
+    """Whether an input with months has no table yet, and the plan makes days that read it before
+    the first of its months."""
+    if wanted.is_daily or states.view.table(wanted.table).exists:
+        return False
+    for chunk in plan.chunks:
+        if wanted.table in plan.tables and plan.keys(chunk, wanted.table):
+            return False
+        if any(input_days_of(wanted, key, states.view) for key in plan.keys(chunk, table)):
+            return True
+    return False
 
 
 def _check_left_alone(states: States, plan: Plan) -> PreflightTick:

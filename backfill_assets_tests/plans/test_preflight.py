@@ -16,7 +16,7 @@ import pytest
 from deltalake import DeltaTable, write_deltalake
 
 from backfill_assets.kernel.core.calendars import parse_calendar
-from backfill_assets.kernel.core.contracts import Input
+from backfill_assets.kernel.core.contracts import Contract, Input
 from backfill_assets.kernel.core.days import ONE_DAY, DayRange, inclusive_range
 from backfill_assets.kernel.core.engines import ENGINE
 from backfill_assets.kernel.core.errors import BackfillError
@@ -174,6 +174,31 @@ def test_each_day_of_a_month_that_has_come_must_exist_or_be_made_by_the_plan(
     plan = make_plan(lake, replace(pipeline, tables=tuple(changed)), asked)
     (failed,) = [t for t in plan.preflight if not t.passed]
     assert failed.told.startswith(f"never made: staging {days};")
+
+
+@pytest.mark.parametrize(
+    ("policy", "told"),
+    [
+        (Policy(chunk="3d", canary=0), "comes in a later chunk than days of labels"),
+        (Policy(chunk="month", canary=1), "comes in a later chunk than days of labels"),
+        (Policy(chunk="month", canary=0), ""),
+    ],
+)
+def test_the_first_month_of_a_table_comes_before_days_that_read_it(
+    tmp_path: Path, policy: Policy, told: str
+) -> None:
+    lake, pipeline = bare_staging(tmp_path)
+    month, changed = parse_calendar("month"), dict[str, Contract]()
+    inputs = {"features": Input("staging"), "labels": Input("features", calendar=month)}
+    for name, wanted in inputs.items():
+        changed[name] = replace(pipeline.table(name).contract, inputs=(wanted,))
+    changed["features"] = replace(changed["features"], calendar=month)
+    tables = [replace(t, contract=changed.get(t.name, t.contract)) for t in pipeline.tables]
+    days = inclusive_range(date(2024, 3, 1), DAYS.last)
+    asked = PlanRequest(days, ("staging", *inputs), policy)
+    plan = make_plan(lake, replace(pipeline, tables=tuple(tables)), asked)
+    wrong = [t.told for t in plan.preflight if not t.passed]
+    assert [told in text for text in wrong] == ([True] if told else [])
 
 
 PINNED = Pins({"staging": "c1"}, {"staging": "s1"}, {"pyspark": "4"}, {"staging": 3})
