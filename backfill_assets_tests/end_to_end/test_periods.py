@@ -66,6 +66,9 @@ def test_days_that_are_left_out_are_no_partitions(world: World) -> None:
     ]
     made = world.look().view.table("weekdays").latest
     assert made.keys().isdisjoint({date(2024, 3, 2), date(2024, 3, 3), date(2024, 3, 5)})
+    before_any_month = inclusive_range(RULES.start, date(2024, 1, 31))
+    shares = world.backfill(before_any_month, "shares", force=True)["shares"]
+    assert shares.entries.keys() == {*before_any_month}
     with pytest.raises(
         BackfillError, match="the table weekdays: it has no partition on 2024-03-02"
     ):

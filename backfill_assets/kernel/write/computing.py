@@ -148,7 +148,8 @@ def _input_frame(lake_session: Session, states: States, wanted: Input, chunk: Ch
     else:
         edges = (chunk.days.start, chunk.days.last)
         needed = contiguous_ranges(days_read(view, wanted, edges))
-        days = DayRange(needed[0].start, needed[-1].end)
+        # None, for days before the first month of the input.
+        days = DayRange(needed[0].start, needed[-1].end) if needed else ()
     read = lake_session.read(wanted.table, version_read(view, wanted), upstream.day_column, days)
     frame = _with_columns(read, upstream)
     return frame.select(*wanted.columns) if wanted.columns else frame
