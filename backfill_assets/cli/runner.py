@@ -14,7 +14,7 @@ from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, S
 from dataclasses import dataclass, field, replace
 from datetime import date
 from importlib import import_module
-from itertools import groupby
+from itertools import chain, groupby
 from pathlib import Path
 from types import ModuleType
 
@@ -35,6 +35,7 @@ from backfill_assets.kernel.core.days import (
     contiguous_ranges,
     parse_day,
     ranges_text,
+    some_days,
 )
 from backfill_assets.kernel.core.errors import BackfillError, SettingsError
 from backfill_assets.kernel.core.interrupts import (
@@ -73,9 +74,9 @@ def _request_parts(known: KnownStates, request: Work) -> Iterator[tuple[Work, bo
     """Yield the request as runs, each with its tables in order, and whether assets of the project
     return their rows.
 
-    An asset's function gets one range of days, so that each stretch of days is a run. A table that
-    keeps good days fails its step, which would end the later steps of a run: it gets a run of its
-    own. So does a table whose partitions are others, for those that cover a day of the request.
+    An asset's function gets one range of partitions, so that each stretch of them is a run. A table
+    that keeps good days fails its step, which would end the later steps of a run: it gets a run of
+    its own. So does a table whose partitions are others, for those that cover a day of the request.
     """
     names_of_assets = {c.name for c in known.pipeline.contracts if c.made_by}
     for part in request.parts(known.pipeline.contracts):
@@ -94,8 +95,34 @@ def _parts_by_maker(
             yield replace(request, tables=tables), are_of_assets
             continue
         for table in tables:
-            for days in contiguous_ranges(request.days):
+            contract = known.pipeline.contract(table, NOTHING_WAS_RUN)
+            for days in _ranges_of_asset(known.lake, contract, request.days):
                 yield replace(request, tables=(table,), days=days), are_of_assets
+
+
+def _ranges_of_asset(lake: Lake, contract: Contract, keys: DayRange) -> list[DayRange]:
+    """The partitions of an asset as ranges, ascending, with one call of its function for each.
+    Weeks, months and longer ones that follow each other are one range where its backfill policy is
+    a single run: else it may take one partition only."""
+    calendar = contract.calendar
+    if calendar.is_of_days or not _takes_ranges(lake, contract):
+        return contiguous_ranges(keys)
+    covered = chain.from_iterable(map(calendar.span, keys))
+    return [some_days(calendar.keys_in(days)) for days in contiguous_ranges(covered)]
+
+
+def _takes_ranges(lake: Lake, contract: Contract) -> bool:
+    """Whether the backfill policy of a table's asset is a single run. Raises SettingsError as
+    `project_definitions`."""
+    made = _assets_by_key(project_definitions(lake, [contract.name]))
+    asset = made.get(_asset_key_of(contract))
+    policy = asset.backfill_policy if asset is not None else None
+    return policy is not None and policy.max_partitions_per_run is None
+
+
+def _asset_key_of(contract: Contract) -> dg.AssetKey:
+    """The key of the asset that returns a table's rows."""
+    return dg.AssetKey(contract.made_by.split("/"))
 
 
 def _keep_good_days(lake: Lake, request: Work, tables: Sequence[str]) -> bool:
@@ -284,7 +311,7 @@ def asset_job(
     """Return the job of the assets that return the tables of these contracts, in this process, and
     the table of each of its steps. Raises SettingsError where the lake does not name the project's
     definitions, and where these lack an asset."""
-    keys = {contract.name: dg.AssetKey(contract.made_by.split("/")) for contract in contracts}
+    keys = {contract.name: _asset_key_of(contract) for contract in contracts}
     defs = project_definitions(lake, sorted(keys))
     made = _assets_by_key(defs)
     if lacking := sorted(name for name, key in keys.items() if key not in made):

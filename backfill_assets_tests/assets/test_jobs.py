@@ -179,3 +179,44 @@ def test_a_plan_after_a_change_of_code_makes_all_by_it_and_another_stops_it(
     refused = command("run", plan)
     assert refused.exit_code == 1
     assert "its pins hold no longer: the code of shop__orders was " in refused.output
+
+
+MONTHS = """\
+import pandas as pd
+from backfill_assets.dagster import daily_table
+
+@daily_table(start="2024-01-01", every="month", day="month", POLICY)
+def report(context: dg.AssetExecutionContext) -> pd.DataFrame:
+    return pd.DataFrame({"month": pd.to_datetime(context.partition_keys).date, "cents": 1})
+
+defs = dg.Definitions(assets=[report], resources={"io_manager": io_manager})
+"""
+
+
+@pytest.mark.parametrize(
+    ("policy", "commits"),
+    [
+        ("", [["2024-01-01", "2024-02-01"], ["2024-04-01"]]),
+        (
+            "backfill_policy=dg.BackfillPolicy.multi_run()",
+            [["2024-01-01"], ["2024-02-01"], ["2024-04-01"]],
+        ),
+    ],
+)
+def test_months_that_follow_each_other_are_one_run_where_the_asset_takes_a_range(
+    project: Path,
+    command: Command,
+    instance: dg.DagsterInstance,
+    policy: str,
+    commits: list[list[str]],
+) -> None:
+    with (project / "shop.py").open("a") as file:
+        file.write(MONTHS.replace("POLICY", policy))
+    report = project_definitions(lake_at(project), ["report"]).resolve_assets_def("report")
+    materialize(project, [report], "2024-01-01", instance=instance)
+    days = "2024-01-31..2024-02-02,2024-04-30"
+    done = command("backfill", "--days", days, "--tables", "report", "--force")
+    assert done.exit_code == 0, done.output
+    receipts = [commit.receipt for commit in lake_at(project).store.commits("report")]
+    written = [sorted(map(str, receipt.days)) for receipt in receipts if receipt is not None]
+    assert sorted(written[-len(commits) :]) == commits
