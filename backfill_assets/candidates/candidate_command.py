@@ -201,8 +201,8 @@ def publish_candidate(
         note=note,
         compares=not no_compare,
     )
-    publication = publish_candidate_days(request, act=yes)
     say_cut_periods((t.contract for t in request.candidate_pipeline.tables), days)
+    publication = publish_candidate_days(request, act=yes)
     write_answer(publication, _publication_lines(lake, name, publication))
 
 

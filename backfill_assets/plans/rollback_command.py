@@ -66,11 +66,11 @@ def rollback(yes: bool, days: DayRange | None, **options: Any) -> None:
             "a plan's days go back to what they held before it: leave out --to-version."
         )
     lake, pipeline = opened_lake()
+    say_cut_periods(named_contracts(pipeline, asked), days)
     if yes:
         report = roll_back(lake, pipeline, asked, command_provenance())
     else:
         report = preview_rollback(lake, pipeline, asked)
-    say_cut_periods(named_contracts(pipeline, asked), days)
     hold = Hold({asked.table: tuple(days or ())}, asked.plan, asked.chunk)
     lines = [*report.lines()]
     if report.is_done:
@@ -98,8 +98,8 @@ def release(yes: bool, days: DayRange | None, **options: Any) -> None:
     asked = RollbackRequest(**entered_options(ReleaseOptions, options), days=days)
     _refuse_contradictions(asked)
     lake, pipeline = opened_lake()
-    found = release_days(lake, pipeline, asked, command_provenance(), act=yes)
     say_cut_periods(named_contracts(pipeline, asked), days)
+    found = release_days(lake, pipeline, asked, command_provenance(), act=yes)
     verb = "released" if yes else "would be released"
     lines = [
         f"{name}: {', '.join(map(str, contiguous_ranges(days)))} {verb}"
