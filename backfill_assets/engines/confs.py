@@ -80,6 +80,8 @@ class EngineSettings:
     trust_jars: str = ""  # the digest of jars without known checksums (`engines.cache`)
     # The address of a lake in a bucket, where the engine's machines must reach it themselves.
     bucket: str = ""
+    # Whether the Java of a server that is started now optimises its code (`jvm`).
+    optimises: bool = field(default=False, compare=False)
     project_session: Any = field(
         default=None, compare=False
     )  # what gives the session of the engine `session`

@@ -18,7 +18,14 @@ from pathlib import Path
 from typing import Literal
 
 from backfill_assets.engines.abilities import Engine
-from backfill_assets.engines.cache import delta_jars, package_version, s3a_jars, spark_home
+from backfill_assets.engines.cache import (
+    cache_folder,
+    delta_jars,
+    package_version,
+    s3a_jars,
+    spark_home,
+)
+from backfill_assets.engines.class_archive import archive_flags, archive_place, dump_command
 from backfill_assets.engines.confs import (
     LOOPBACK,
     EngineSettings,
@@ -138,10 +145,11 @@ _MAIN = "org.apache.spark.sql.connect.service.SparkConnectServer"
 _TOKEN_BYTES = 32
 _CONF_FOLDERS = ("HADOOP_CONF_DIR", "YARN_CONF_DIR")  # of a cluster
 _STACK = "4m"  # wide plans recurse deeply in Catalyst; the default of 1m overflows on some
-# Up to this heap, code is compiled at once and never again. To count calls for the optimising
-# compiler, and to run it, took a third of a small lake's CPU time (a sample lake of 30 days: 51
-# against 35 CPU s), and gave nothing back in a load of 610,000 rows. More heap is given for more
-# rows.
+# Up to this heap, code is compiled at once and never again, unless the first work of the server has
+# many rows. To count calls for the optimising compiler, and to run it, took a third of a small
+# lake's CPU time (a sample lake of 30 days: 51 against 35 CPU s; a late batch in 1.8 M rows: 88
+# against 76), and gave nothing back in a load of 610,000 rows; one of 1.8 M takes 135 CPU s with
+# it and 162 without. More heap is given for more rows.
 _QUICK_UP_TO = 4 << 30
 _QUICK = ("-XX:TieredStopAtLevel=1",)
 # Above it, the optimising compiler comes ten times later than by default: a load of 1.8 M rows took
@@ -194,7 +202,8 @@ class Embedded(Engine):
         digests."""
         java = self.java_of()
         confs = {f"the configuration {k}": _short_digest(v) for k, v in settings.confs.items()}
-        own = launch_confs(replace(settings, confs={}), ServerFolder.of(java.home).folder)
+        shared = replace(settings, confs={}, optimises=False)
+        own = launch_confs(shared, ServerFolder.of(java.home).folder)
         return confs | {
             **{package: package_version(package) for package in self.packages},
             "engine": settings.engine,
@@ -202,7 +211,7 @@ class Embedded(Engine):
             "memory": settings.memory.lower(),
             "cores": str(settings.cores or "all"),
             "the flags of this package": _short_digest(
-                repr((sorted(own.items()), _jvm_flags(settings), _LOGGING))
+                repr((sorted(own.items()), _jvm_flags(shared), _LOGGING))
             ),
         }
 
@@ -215,12 +224,45 @@ class Embedded(Engine):
 
         The token stands in the properties file (mode 0600), not on the command line.
         """
-        java, token = self.java_of().executable, secrets.token_urlsafe(_TOKEN_BYTES)
-        jars = [*self.jars_of(java, launch_options(), settings.trust_jars)]
-        if settings.bucket:
-            jars += s3a_jars(java, launch_options())
+        java, token = self.java_of(), secrets.token_urlsafe(_TOKEN_BYTES)
         confs = launch_confs(settings, state.folder) | {"spark.connect.authenticate.token": token}
         extra_options = shlex.split(confs.pop("spark.driver.extraJavaOptions", ""))
+        entries = self._class_path(java, state, settings, confs)
+        class_path = _joined_parts(":", entries)
+        archive = archive_place(cache_folder(), java.home, entries)
+        # A file of its own: an earlier JVM that is still starting must not read this token for its
+        # own.
+        properties = state.folder / f"server-{_short_digest(token)}.properties"
+        state.write_private(properties, properties_text(confs))
+        state.write_private(state.folder / "log4j2.properties", _LOGGING)
+        command = [
+            str(java.executable),
+            *_jvm_flags(settings),
+            *archive_flags(archive, extra_options),
+            f"-Djava.io.tmpdir={state.scratch}",
+            f"-Dderby.system.home={state.scratch}",
+            # The name only: it is found on the class path, whatever the folder's path contains.
+            "-Dlog4j2.configurationFile=log4j2.properties",
+            *extra_options,
+            *_main_class(class_path, properties.name),
+        ]
+        return ServerRequest(
+            command,
+            self.identity(settings),
+            settings.idle_minutes * 60,
+            properties.name,
+            token,
+            archive=dump_command(java.executable, archive, class_path),
+        )
+
+    def _class_path(
+        self, java: Java, state: ServerFolder, settings: EngineSettings, confs: dict[str, str]
+    ) -> list[str]:
+        """The entries of the class path, "" for nothing; fetches missing jars, and moves into
+        `confs`, or out of them, what says where jars and temporary files lie."""
+        jars = [*self.jars_of(java.executable, launch_options(), settings.trust_jars)]
+        if settings.bucket:
+            jars += s3a_jars(java.executable, launch_options())
         class_path = [confs.pop("spark.driver.extraClassPath", "")]
         # Spark splits both values at commas, which a path may contain.
         if settings.is_local:
@@ -229,25 +271,7 @@ class Embedded(Engine):
             own = [jar.as_uri().replace(",", "%2C") for jar in jars]
             confs["spark.jars"] = _joined_parts(",", [*own, confs.get("spark.jars", "")])
             class_path += [os.environ.get(name, "") for name in _CONF_FOLDERS]
-        class_path += [f"{spark_home()}/jars/*", *map(str, jars)]
-        # A file of its own: an earlier JVM that is still starting must not read this token for its
-        # own.
-        properties = state.folder / f"server-{_short_digest(token)}.properties"
-        state.write_private(properties, properties_text(confs))
-        state.write_private(state.folder / "log4j2.properties", _LOGGING)
-        command = [
-            str(java),
-            *_jvm_flags(settings),
-            f"-Djava.io.tmpdir={state.scratch}",
-            f"-Dderby.system.home={state.scratch}",
-            # The name only: it is found on the class path, whatever the folder's path contains.
-            "-Dlog4j2.configurationFile=log4j2.properties",
-            *extra_options,
-            *_main_class(_joined_parts(":", class_path), properties.name),
-        ]
-        return ServerRequest(
-            command, self.identity(settings), settings.idle_minutes * 60, properties.name, token
-        )
+        return [*class_path, f"{spark_home()}/jars/*", *map(str, jars)]
 
     def environ(self, state: ServerFolder, settings: EngineSettings) -> dict[str, str]:
         """Return this process's environment without what would redirect Spark, and with a locale
@@ -268,6 +292,10 @@ def _short_digest(text: str) -> str:
     return hashlib.sha256(text.encode()).hexdigest()[:16]
 
 
+def _pays_to_optimise(settings: EngineSettings) -> bool:
+    return settings.optimises or memory_bytes(settings.memory) > _QUICK_UP_TO
+
+
 def _jvm_flags(settings: EngineSettings) -> list[str]:
     return [
         *launch_options(),
@@ -275,7 +303,7 @@ def _jvm_flags(settings: EngineSettings) -> list[str]:
         f"-Xss{_STACK}",
         # Small heaps on few cores: measured less CPU than G1's, and it gives memory back when idle.
         "-XX:+UseSerialGC",
-        *(_QUICK if memory_bytes(settings.memory) <= _QUICK_UP_TO else _OPTIMISING),
+        *(_OPTIMISING if _pays_to_optimise(settings) else _QUICK),
         # A server that ran out of memory answers no call; a dead one is replaced at the next.
         "-XX:+ExitOnOutOfMemoryError",
         "-XX:-UsePerfData",

@@ -23,6 +23,7 @@ from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from types import FrameType
 
+from backfill_assets.engines.class_archive import LEAST_SECONDS, LIST_FILE, begin_archive
 from backfill_assets.engines.confs import LOOPBACK
 from backfill_assets.kernel.core.errors import SettingsError
 from backfill_assets.kernel.core.ownership import open_unless_link, remove_rights, user_name
@@ -48,6 +49,7 @@ class ServerRequest:
     properties: str = ""  # the file with its token (mode 0600, of this request alone); "": no token
     token: str = field(default="", repr=False)
     socket: str = ""  # see `Record`; "": none
+    archive: list[str] = field(default_factory=list)  # what `class_archive` makes after its end
 
 
 @dataclass(frozen=True)
@@ -180,7 +182,7 @@ def supervise_server(state: ServerFolder, request: ServerRequest) -> None:
     When it was idle, this process holds the clients' lock until it ends, so that new clients wait
     for the stop.
     """
-    child = _start_server(state, request)
+    child, began = _start_server(state, request), time.monotonic()
     process = Process.of(child.pid) or Process(child.pid, 0.0)
     record = Record(
         process=process,
@@ -199,6 +201,8 @@ def supervise_server(state: ServerFolder, request: ServerRequest) -> None:
                 _watch_server(state, record, child, request.idle_seconds)
     finally:
         _stop_server(state, record, child)
+        if request.archive and time.monotonic() - began >= LEAST_SECONDS:
+            begin_archive(request.archive, state.folder / LIST_FILE)
 
 
 def _start_server(state: ServerFolder, request: ServerRequest) -> "subprocess.Popen[bytes]":

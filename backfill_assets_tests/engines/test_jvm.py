@@ -40,6 +40,17 @@ def test_a_server_with_a_small_heap_leaves_the_optimising_compiler_out(
     assert ("-XX:TieredStopAtLevel=1" in command) == is_quick
 
 
+def test_a_server_that_begins_with_many_rows_optimises_and_is_shared_with_those_of_few(
+    tmp_path: Path,
+) -> None:
+    folder = ServerFolder.of(tmp_path)
+    folder.make()
+    few, many = EngineSettings(), EngineSettings(optimises=True)
+    assert "-XX:TieredStopAtLevel=1" not in EMBEDDED.request(folder, many).command
+    assert EMBEDDED.identity(many) == EMBEDDED.identity(few)
+    assert many == few, "a session on it is not opened anew"
+
+
 def test_nothing_of_the_callers_environment_redirects_spark(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
