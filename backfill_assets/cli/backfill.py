@@ -169,7 +169,7 @@ def _run_or_foresee(known: KnownStates, request: Work) -> RunOutcome:
     began = time.perf_counter()
     forecast = foresee_run(known, request.tables, request.days, bool(request.force))
     if forecast.rows is None:  # a run is needed
-        return run_work(known, request, begin=forecast.needs_engine)
+        return run_work(known, request, forecast.needs_engine, forecast.rows_to_read)
     tables = []
     for name, rows in forecast.rows.items():
         days = len(known.states.keys_in(name, request.days))
@@ -178,14 +178,17 @@ def _run_or_foresee(known: KnownStates, request: Work) -> RunOutcome:
     return RunOutcome(run_id="", success=True, tables=tuple(tables), cause="", seconds=seconds)
 
 
-def run_work(known: KnownStates, request: Work, begin: bool = True) -> RunOutcome:
+def run_work(
+    known: KnownStates, request: Work, begin: bool = True, rows_to_read: int = 0
+) -> RunOutcome:
     """Run the request, with its progress on stderr. `begin`: start the engine while Dagster is
-    imported, as it is sure to be needed; rows that assets of a project return need none."""
+    imported, as it is sure to be needed, for so many rows at first; rows that assets of a project
+    return need none."""
     if (instead := caller_overrides().work) is not None:
         return instead(known, request)
     if begin and is_computed(known.pipeline, request):
         refuse_unwritable(known.lake)
-        LakeSession(known.lake).begin()
+        LakeSession(known.lake).begin(rows_to_read)
     with ProgressLines(request.days) as lines:
         from backfill_assets.cli.runner import run_backfill
 
@@ -278,10 +281,12 @@ def _draw_outcome(lake: Lake, request: Work, outcome: RunOutcome) -> None:
 @dataclass(frozen=True)
 class Forecast:
     """The outcome of a backfill: `rows` per table where a run would compute, write and refuse
-    nothing; else None, and whether the run surely needs the engine."""
+    nothing; else None, whether the run surely needs the engine, and how many rows its first table
+    reads, by receipts."""
 
     rows: Mapping[str, int] | None
     needs_engine: bool = False
+    rows_to_read: int = 0
 
 
 def foresee_run(
@@ -302,7 +307,8 @@ def foresee_run(
         counts_landed_rows = comparison is not None and comparison.counts_rows
         # The first table decides: where its days are refused, nothing is computed.
         computes_rows = bool(to_compute) and _is_buildable(states, to_compute[0], days)
-        return Forecast(None, needs_engine=counts_landed_rows or computes_rows)
+        rows = _rows_to_read(states, to_compute[0], days, force) if computes_rows else 0
+        return Forecast(None, counts_landed_rows or computes_rows, rows)
     if not all(_would_pass_gates(lake, states, name, days) for name in names):
         return Forecast(None)  # the run refuses days, and shows why
     return Forecast({name: _rows_by_receipts(states, name, days) for name in names})
@@ -311,6 +317,18 @@ def foresee_run(
 def _is_all_settled(states: States, name: str, days: DayRange) -> bool:
     """Whether every one of these days of a table is as its inputs say."""
     return all(states.is_settled(name, day) for day in states.keys_in(name, days))
+
+
+def _rows_to_read(states: States, name: str, days: DayRange, force: bool) -> int:
+    """Return about how many rows a run would read to compute these days of a table: by receipts,
+    those of the same days of its inputs."""
+    own = states.keys_in(name, days)
+    todo = {day for day in own if force or not states.is_settled(name, day)}
+    rows = 0
+    for read in states.contracts[name].inputs:
+        latest = states.view.table(read.table).latest
+        rows += sum(latest[day].entry.rows for day in todo & latest.keys())
+    return rows
 
 
 def _rows_by_receipts(states: States, name: str, days: DayRange) -> int:
