@@ -36,6 +36,7 @@ CANDIDATE_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,63}")
 # A day whose labels are not mature yet is published as it is.
 FIT_STATES = (
     State.FRESH,
+    State.PROVISIONAL,
     State.INCOMPLETE,
 )
 # A Python file and all that it imports from beside it, itself first.

@@ -31,6 +31,7 @@ if TYPE_CHECKING:
 
 STYLES: Mapping[str, Mapping[str, Any]] = {
     "fresh": {"fg": "green"},
+    "provisional": {"fg": "green", "dim": True},
     "stale": {"fg": "yellow"},
     "missing": {"fg": "red"},
     "pending": {"dim": True},

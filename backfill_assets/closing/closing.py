@@ -27,7 +27,14 @@ from backfill_assets.reading.claims import days_of_active_plans
 NOT_CLOSED = "Nothing was closed"
 NOT_OPENED = "Nothing was opened"
 # Days in these states do not hold what their inputs say, or will hold more.
-UNFINISHED = (State.MISSING, State.STALE, State.INCOMPLETE, State.PENDING, State.UNPINNED)
+UNFINISHED = (
+    State.MISSING,
+    State.STALE,
+    State.INCOMPLETE,
+    State.PENDING,
+    State.UNPINNED,
+    State.PROVISIONAL,
+)
 
 
 class MovedForm(TypedDict):

@@ -28,7 +28,7 @@ WORDS = (
     "Type: hint | see WORD (a table, day, file or setting: where the fault is) | quit. Mend it "
     "there."
 )
-FIT = (State.FRESH, State.INCOMPLETE, State.PENDING)
+FIT = (State.FRESH, State.PROVISIONAL, State.INCOMPLETE, State.PENDING)
 Days = Mapping[tuple[str, date], DayReceipt]  # newest receipts by table and day
 
 

@@ -34,7 +34,8 @@ from backfill_assets.reading.account import accounts_by_table
 from backfill_assets.reading.outcomes import ControlOutcome, judge_controls_of
 
 SHOWN = 5
-COMPLETE = (State.FRESH, State.OUTDATED)  # days whose rows hold all deliveries that are known
+# Days whose rows hold all deliveries that are known.
+COMPLETE = (State.FRESH, State.PROVISIONAL, State.OUTDATED)
 
 
 def gate_findings(

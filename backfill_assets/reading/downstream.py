@@ -26,7 +26,13 @@ NEVER_WRITTEN = DayReceipt(
     settings_digest="",
     run_id="",
 )
-MAY_FOLLOW = (State.FRESH, State.OUTDATED, State.UNPINNED, State.INCOMPLETE)
+MAY_FOLLOW = (
+    State.FRESH,
+    State.PROVISIONAL,
+    State.OUTDATED,
+    State.UNPINNED,
+    State.INCOMPLETE,
+)
 
 
 def stale_after_needed(states: States) -> dict[str, frozenset[date]]:

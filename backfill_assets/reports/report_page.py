@@ -35,9 +35,10 @@ WHY_IT_WILL_CHANGE = "made from days that need making"
 DAY_PX, HEIGHT_PX, GAP_PX = 5, 14, 1
 MONTH_PX = 31 * DAY_PX
 WILL_CHANGE = "will change"
-SETTLED = (State.FRESH, State.PENDING)
+SETTLED = (State.FRESH, State.PROVISIONAL, State.PENDING)
 MEANINGS_OF_STATES = {
     "fresh": "holds what its inputs say",
+    "provisional": "holds what its inputs say, of a period that is not over",
     "stale": "its inputs changed since it was written",
     "missing": "was never written",
     "incomplete": "input days are missing, or were made without a column that is read",

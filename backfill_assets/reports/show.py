@@ -51,6 +51,7 @@ def brief_reason(states: States, table: str, day: date, state: State) -> str:
         State.INCOMPLETE: _why_incomplete,
         State.UNPINNED: _why_unpinned,
         State.OUTDATED: _why_outdated,
+        State.PROVISIONAL: _why_provisional,
     }
     if state in reasons:
         return reasons[state](states, table, day)
@@ -222,6 +223,18 @@ def _why_outdated(states: States, table: str, day: date) -> str:
     if not today.has_settings_of(receipt):
         changed.append("settings")
     return f"made by other {' and '.join(changed)}"
+
+
+def _why_provisional(states: States, table: str, day: date) -> str:
+    """Name the input days that an asset's period still waits for; else its last day, which the
+    frontier has not passed."""
+    calendar = states.contracts[table].calendar
+    days_of: dict[str, list[date]] = {}
+    for name, input_day in states.days_to_come(table, day):
+        days_of.setdefault(name, []).append(input_day)
+    listed = "; ".join(f"{name} {ranges_text(days)}" for name, days in days_of.items())
+    waits_for = listed or f"its last day, {calendar.last_of(day)}"
+    return f"the {calendar.unit} is not over: {waits_for} is still to come"
 
 
 def _why_incomplete(states: States, table: str, day: date) -> str:

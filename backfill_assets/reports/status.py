@@ -66,7 +66,9 @@ class DayStatus:
     table: Annotated[str, "the table"]
     day: Annotated[date, "the day, by the table's day column"]
     state: Annotated[
-        State, "fresh, stale, missing, pending, incomplete, unpinned, outdated or held"
+        State,
+        "fresh, provisional, stale, missing, pending, incomplete, unpinned, outdated, held or "
+        "closed",
     ]
     rows: Annotated[
         int | None,

@@ -7,7 +7,7 @@ mapping gives (`test_loaded.py`), and months of a lake's own tables (`end_to_end
 
 from collections import Counter
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import date
 from pathlib import Path
 from typing import Any
@@ -22,11 +22,13 @@ from backfill_assets.kernel.core.days import inclusive_range, parse_days
 from backfill_assets.kernel.core.digests import input_days_of
 from backfill_assets.kernel.tables.view import read_view
 from backfill_assets.reading.opening import open_lake
+from backfill_assets.reports.show import report_of_day
 from backfill_assets_tests.assets.projects import cause
 from backfill_assets_tests.assets.test_io_manager import states, versions
 
 START, FIRST, LAST = "2023-12-01", "2024-01-01", "2024-12-31"
-FEBRUARY, NOVEMBER = "2024-02-01", "2024-11-01"
+FEBRUARY, APRIL, NOVEMBER = "2024-02-01", "2024-04-01", "2024-11-01"
+MONTHS_OVER = {"2024-01-01": "fresh", FEBRUARY: "fresh", "2024-03-01": "fresh"}
 
 
 @dataclass
@@ -55,10 +57,13 @@ class Project:
     lake: Path
     instance: dg.DagsterInstance
     shop: Shop = field(default_factory=Shop)
+    end: str = ""  # the first day that no order can be of yet; "": today
 
     @property
     def assets(self) -> Mapping[str, dg.AssetsDefinition]:
-        @daily_table(start=START, code_version="1")
+        days = dg.DailyPartitionsDefinition(START, end_date=self.end or None)
+
+        @daily_table(partitions_def=days, code_version="1")
         def orders(context: dg.AssetExecutionContext) -> pd.DataFrame:
             cents = [self.shop.cents.get(day, 1) for day in context.partition_keys]
             return pd.DataFrame(
@@ -109,6 +114,16 @@ class Project:
     def stale(self, name: str) -> list[str]:
         """The stale partitions of an asset."""
         return sorted(day for day, state in states(self.lake, name).items() if state == "stale")
+
+    def month_states(self) -> dict[str, str]:
+        """The state of each month of the report."""
+        return states(self.lake, "monthly_report")
+
+    def shown(self, month: str) -> tuple[str, ...]:
+        """Why a month of the report is in its state, as `show` says it."""
+        reader = open_lake(self.lake, newest=True)
+        day = date.fromisoformat(month)
+        return report_of_day(reader.lake, reader.pipeline, "monthly_report", day).reasons
 
     def report(self) -> dict[str, int]:
         """The rows of the report, by month."""
@@ -170,6 +185,29 @@ def test_a_day_that_reads_its_month_is_stale_with_it(project: Project) -> None:
     assert project.stale("share") == ["2024-02-10"]  # its own rows, and not yet its month
     assert project.make("monthly_report", FEBRUARY).success
     assert project.stale("share") == [*map(str, parse_days("2024-02-01..2024-02-29"))]
+
+
+def test_a_month_that_is_not_over_is_provisional_and_says_what_is_still_to_come(
+    project: Project,
+) -> None:
+    early = replace(project, end="2024-04-29")
+    assert early.make("orders", "2024-04-01", "2024-04-28").success
+    made = early.make("monthly_report", APRIL)
+    assert early.month_states() == {**MONTHS_OVER, APRIL: "provisional"}
+    (event,) = made.asset_materializations_for_node("monthly_report")
+    assert event.metadata["backfill_assets/state"].value == "provisional"
+    assert early.shown(APRIL) == (
+        "the month is not over: orders 2024-04-29..2024-04-30 is still to come",
+    )
+    later = replace(project, end="2024-04-30")
+    assert later.make("orders", "2024-04-29").success
+    assert later.month_states() == {**MONTHS_OVER, APRIL: "stale"}
+    assert later.make("monthly_report", APRIL).success
+    assert later.month_states() == {**MONTHS_OVER, APRIL: "provisional"}
+    assert project.make("orders", "2024-04-30").success
+    assert project.make("monthly_report", APRIL).success
+    assert project.month_states() == {**MONTHS_OVER, APRIL: "fresh"}
+    assert project.shown(APRIL) == ()
 
 
 def test_a_month_of_a_day_that_was_never_made_is_refused_with_what_to_make_first(

@@ -119,22 +119,23 @@ def _column_dep(naming: Naming, source: str) -> dg.TableColumnDep:
     return dg.TableColumnDep(asset_key=naming.key(table), column_name=column)
 
 
-def entry_metadata(entry: DayEntry, version: int) -> dict[str, Any]:
-    """A receipt of a day under the names in Dagster; its state is as of the write."""
+def entry_metadata(entry: DayEntry, version: int, is_open: bool = False) -> dict[str, Any]:
+    """A receipt of a day, or of a period that may not be over (`is_open`), under the names in
+    Dagster; its state is as of the write."""
     return {
         ROWS: entry.rows,
-        STATE: _state_after_write(entry.built).value,
+        STATE: _state_after_write(entry.built, is_open).value,
         VERSION: str(version),  # a text: as a number it would be one plot more
         FINGERPRINT: entry.fingerprint,
         INPUT_DIGEST: entry.input_digest,
     }
 
 
-def _state_after_write(built: Built) -> State:
-    """The state that a write of this kind leaves: complete -> fresh, merged -> outdated, others by
-    their name."""
+def _state_after_write(built: Built, is_open: bool) -> State:
+    """The state that a write of this kind leaves: complete -> fresh, or provisional where its
+    period is not over, merged -> outdated, others by their name."""
     if built is Built.COMPLETE:
-        return State.FRESH
+        return State.PROVISIONAL if is_open else State.FRESH
     if built is Built.MERGED:
         return State.OUTDATED
     return State(built.value)
@@ -302,7 +303,7 @@ def _metadata_of_day(
     candidate, contract = rebuild.ready, rebuild.table.contract
     entry, profile = candidate.entries[day], candidate.profiles[day]
     show = show_command(contract.name, day)
-    metadata = entry_metadata(entry, published.version)
+    metadata = entry_metadata(entry, published.version, states.is_open(contract.name, day))
     metadata[SHOW] = command_with_lake(show, rebuild.request.lake_session.lake.root)
     if day not in candidate.settled:
         provenance = rebuild.request.provenance

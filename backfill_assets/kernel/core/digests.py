@@ -125,6 +125,21 @@ def awaited_days(wanted: Input, day: date, view: LakeView) -> list[date]:
     return [d for d in keys.awaited_for(day, latest) if latest[d].entry.rows]
 
 
+def days_to_come(wanted: Input, day: date, view: LakeView) -> list[date]:
+    """The days of an input within the period that begins on `day` that were no partitions when it
+    was made, and that nobody has made since, ascending."""
+    keys = wanted.keys_by_day.get(day)
+    if keys is None:
+        return []
+    newest = max(keys.loaded_for(day), default=date.min)
+    latest, found = view.table(wanted.table).latest, list[date]()
+    for other in wanted.calendar.keys_around(wanted.made_in.span(day), 0, 0):
+        is_to_come = other > newest and other not in latest
+        if is_to_come and keys.awaits(day, other):
+            found.append(other)
+    return found
+
+
 def is_required(wanted: date, day: date, frontier: datetime | None) -> bool:
     """Whether day `wanted` of an input must exist for `day`: all through it, later ones before the
     frontier."""

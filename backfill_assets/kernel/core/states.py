@@ -9,8 +9,14 @@ from datetime import date, datetime
 from enum import StrEnum
 
 from backfill_assets.kernel.core.contracts import Column, Contract, Input, InputKind
-from backfill_assets.kernel.core.days import cut_has_passed
-from backfill_assets.kernel.core.digests import Digests, awaited_days, input_days_of, is_required
+from backfill_assets.kernel.core.days import cut_has_passed, is_mature
+from backfill_assets.kernel.core.digests import (
+    Digests,
+    awaited_days,
+    days_to_come,
+    input_days_of,
+    is_required,
+)
 from backfill_assets.kernel.core.frontier import Frontiers
 from backfill_assets.kernel.core.readings import days_with_columns_again, lacking_columns
 from backfill_assets.kernel.core.receipts import Built
@@ -30,6 +36,7 @@ class State(StrEnum):
     # Its step read from a lake what no receipt can name: nobody knows whether it changed since.
     UNPINNED = "unpinned"
     OUTDATED = "outdated"
+    PROVISIONAL = "provisional"  # a period of several days that is right, and not over
     FRESH = "fresh"
 
     @property
@@ -76,7 +83,7 @@ class States:
 
     def of(self, table: str, day: date) -> State:
         """The state of a day: closed, held, pending, missing, stale, incomplete, unpinned,
-        outdated, else fresh (first match)."""
+        outdated, provisional, else fresh (first match)."""
         known = self._known[table]
         if day not in known:
             is_closed = self.view.table(table).is_closed(day)
@@ -116,7 +123,35 @@ class States:
         is_merged = receipt.entry.built is Built.MERGED
         if is_merged or self._is_outdated(table, day, receipt):
             return State.OUTDATED
-        return State.FRESH
+        return State.PROVISIONAL if self.is_open(table, day) else State.FRESH
+
+    def is_open(self, table: str, day: date) -> bool:
+        """Whether days of the period that begins on `day` are still to come: by the frontier, of an
+        asset by the keys in its receipt. Never of a day."""
+        contract = self.contracts[table]
+        if contract.calendar.is_of_days:
+            return False
+        if contract.made_by:
+            return bool(self.days_to_come(table, day))
+        ripens, frontier = contract.matures_after_days or 0, self.frontier(table)
+        if frontier is None:
+            return False  # the lake loads no files, so that nothing says what has come
+        return not is_mature(contract.calendar.last_of(day), ripens, frontier)
+
+    def days_to_come(self, table: str, day: date) -> list[tuple[str, date]]:
+        """The input days of the asset's period that begins on `day` that are still to come, and
+        periods of inputs that are not over themselves, as (table, day)."""
+        found = list[tuple[str, date]]()
+        for wanted in self.digests.inputs_of(table, day):
+            found += [(wanted.table, d) for d in days_to_come(wanted, day, self.view)]
+            if wanted.table != table and not wanted.calendar.is_of_days:
+                keys = wanted.calendar.keys_in(wanted.made_in.span(day))
+                found += [(wanted.table, key) for key in keys if self._is_made_open(wanted, key)]
+        return found
+
+    def _is_made_open(self, wanted: Input, key: date) -> bool:
+        """Whether a written period of an input is not over."""
+        return self.latest(wanted.table, key) is not None and self.is_open(wanted.table, key)
 
     def frontier(self, table: str) -> datetime | None:
         """The frontier that decides the table's cuts and maturity."""

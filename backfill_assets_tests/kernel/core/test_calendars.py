@@ -241,7 +241,7 @@ def test_a_month_whose_last_day_has_not_come_is_made_and_ripens_with_it() -> Non
     story.build("staging", *days)
     assert needed_days(story.states())["periods"] == {date(2024, 2, 1)}
     story.build("periods", date(2024, 2, 1))
-    assert story.state("periods", date(2024, 2, 1)) is State.FRESH
+    assert story.state("periods", date(2024, 2, 1)) is State.PROVISIONAL
     leap_day = date(2024, 2, 29)
     story.land(leap_day, "the last").load(leap_day)
     assert story.state("periods", date(2024, 2, 1)) is State.STALE

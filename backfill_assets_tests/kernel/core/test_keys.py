@@ -11,11 +11,14 @@ from datetime import date, timedelta
 from typing import Any
 
 import hypothesis.strategies as st
+import pytest
 from hypothesis import given
 
+from backfill_assets.kernel.core.calendars import Calendar, Unit
 from backfill_assets.kernel.core.contracts import Input
 from backfill_assets.kernel.core.keys import (
     Keys,
+    Spans,
     days_by_keys,
     days_with_keys,
     offset_spans,
@@ -121,6 +124,43 @@ def test_a_day_that_is_made_again_with_the_whole_window_is_fresh_again() -> None
     assert whole.missing_inputs("total", day(2)) == []
     lake.make_by_keys(WINDOW, {day(2): Keys(((-2, 1),))})
     assert lake.states(WINDOW).of("total", day(2)) is State.FRESH
+
+
+def test_a_month_of_an_asset_is_provisional_until_the_days_that_it_waits_for_came() -> None:
+    march, month = date(2024, 3, 1), Calendar(Unit.MONTH)
+    lake, window = KeyedLake(calendar=month), Input("orders", made_in=month)
+
+    def correct(*numbers: int, value: int = 1) -> None:
+        for number in numbers:
+            lake.correct(date(2024, 3, number), value)
+
+    def state() -> State:
+        return lake.states(window).of("total", march)
+
+    correct(*range(1, 29))
+    lake.make_by_keys(window, {march: Keys(((0, 27),), ((28, 30),))})
+    assert state() is State.PROVISIONAL
+    to_come = [("orders", date(2024, 3, number)) for number in (29, 30, 31)]
+    assert lake.states(window).days_to_come("total", march) == to_come
+    correct(29)
+    assert state() is State.STALE  # as an own table's month with each further day
+    lake.make_by_keys(window, {march: Keys(((0, 28),), ((29, 30),))})
+    assert state() is State.PROVISIONAL
+    correct(30, 31, value=0)
+    assert state() is State.FRESH  # it is over, and its last days have no rows
+
+
+@pytest.mark.parametrize("awaited", [((-(10**7), None),), ((31, None),)])
+def test_a_month_that_is_over_does_not_wait_for_days_after_it(awaited: Spans) -> None:
+    """Where an input gives all its days, it will give all later ones, too."""
+    march, month = date(2024, 3, 1), Calendar(Unit.MONTH)
+    lake, window = KeyedLake(calendar=month), Input("orders", made_in=month)
+    for number in range(1, 31):
+        lake.correct(date(2024, 3, number), 1)
+    lake.correct(date(2024, 4, 1), 1)
+    loaded = ((0, 29), (31, 31))
+    lake.make_by_keys(window, {march: Keys(loaded, awaited, march)})
+    assert lake.states(window).of("total", march) is State.FRESH
 
 
 def test_a_day_whose_step_read_what_no_receipt_names_is_unpinned_until_its_inputs_change() -> None:
