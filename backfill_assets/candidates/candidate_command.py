@@ -284,8 +284,9 @@ def create_snapshot_now(
     """
     lake, pipeline = opened_lake()
     tables = chosen_tables(named, [t.name for t in pipeline.tables]) if named else ()
+    named_tables = [pipeline.table(n).contract for n in tables] or pipeline.contracts
+    say_cut_periods(named_tables, days)
     kept = create_snapshot(lake, pipeline, SnapshotRequest(name, tables, days, note, **options))
-    say_cut_periods((table.contract for table in kept.tables.values()), days)
     _answer_snapshot(kept)
 
 

@@ -154,8 +154,10 @@ def recompute_days(request: RebuildRequest, *, by_any_code: bool = False) -> Rec
     receipt.
 
     `by_any_code`: also days that were made with other code or settings. Commits nothing and deletes
-    what it staged. Raises what a rebuild raises before its commit.
+    what it staged. Raises BackfillError for a table whose rows others give, before an engine
+    starts, and what a rebuild raises before its commit.
     """
+    request.table.refuse_given()
     request.lake_session.refuse_expressions([request.table])
     states, table = request.known.states, request.table
     verdict, skipped = RecomputeVerdict(table.name, ()), list[Recomputed]()

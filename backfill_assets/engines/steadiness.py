@@ -48,13 +48,9 @@ def transformed_frame(
     Of a user's transform raises ContractBroken as `refuse_unsteady` and `refuse_changed_settings`
     do, and BackfillError for its mistakes; for a table without one BackfillError.
     """
+    table.refuse_given()
     if table.transform is None:
-        raise BackfillError(
-            f"the table {table.name}",
-            f"the asset {table.contract.made_by} of a project returns its rows",
-            "Nothing was computed",
-            "Materialize days of the asset",
-        )
+        raise ValueError(f"the table {table.name} has no transform")
     with explaining_mistakes(table), _restoring_settings(session, table):
         frame = table.transform(frames, chunk)
         refuse_unsteady(session, table, frame, frames, contracts)

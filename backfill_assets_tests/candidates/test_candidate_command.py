@@ -6,6 +6,7 @@ from pathlib import Path
 import pytest
 
 from backfill_assets_tests.cli.typed import read, run
+from backfill_assets_tests.end_to_end.month_world import MONTHLY
 from backfill_assets_tests.readable_lake import readable_lake
 
 pytestmark = pytest.mark.usefixtures("storages")
@@ -114,3 +115,14 @@ def test_days_that_are_not_fit_are_refused_with_their_names(lake: Path) -> None:
     )
     assert run("snapshot", "create", "y", "--to", "2024-03-02", "--lake", lake).exit_code == 2
     assert run("snapshot", "create", "y", "--tables", "nothing", "--lake", lake).exit_code == 2
+
+
+def test_a_snapshot_names_the_months_that_its_days_cut_before_it_keeps_any(lake: Path) -> None:
+    (lake / "monthly.sql").write_text(MONTHLY)
+    with (lake / "lake.toml").open("a") as settings:
+        settings.write('\n[pipeline]\nsql = "*.sql"\n[tables.monthly]\nevery = "month"\n')
+    days = ("--from", "2024-03-02", "--to", "2024-03-02")
+    refused = run("snapshot", "create", "march", "--tables", "monthly", *days, "--lake", lake)
+    note, error = refused.stderr.split("Error: ")
+    assert "each is taken as a whole: 2024-03-01..2024-03-31" in " ".join(note.split())
+    assert "the table monthly was never made" in " ".join(error.split())

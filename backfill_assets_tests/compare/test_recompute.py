@@ -16,13 +16,13 @@ from backfill_assets.compare.recompute import (
     recompute_days,
 )
 from backfill_assets.kernel.core.days import DayRange
-from backfill_assets.kernel.core.errors import SettingsError
+from backfill_assets.kernel.core.errors import BackfillError, SettingsError
 from backfill_assets.kernel.core.receipts import Provenance
 from backfill_assets.kernel.core.states import Codes
 from backfill_assets.kernel.tables.sections import FeatureColumnSettings
 from backfill_assets.kernel.write.candidate import RebuildRequest
 from backfill_assets.kernel.write.known import KnownStates
-from backfill_assets.kernel.write.model import make_pipeline
+from backfill_assets.kernel.write.model import Table, make_pipeline
 from backfill_assets.pipeline.tables import tables
 from backfill_assets.upkeep.maintain import maintain_tables
 from backfill_assets_tests.builders import day, receipt
@@ -55,6 +55,16 @@ def test_a_day_whose_receipt_does_not_say_how_its_rows_came_about_is_passed_over
     told = recompute_days(replace(asked, known=KnownStates(made.lake, other))).days
     why = "it was made with other code or settings"
     assert [(d.day, d.passed_over) for d in told] == [(day(2), why), (day(3), why)]
+
+
+def test_a_table_that_an_asset_returns_is_refused_before_an_engine_starts(tmp_path: Path) -> None:
+    made = Planned(tmp_path / "lake")
+    made.write("features", {2: 5})
+    asked = asked_of(made, tmp_path, 3)
+    given = Table(replace(asked.table.contract, made_by="sales"))
+    with pytest.raises(BackfillError, match="the asset sales of a project returns its rows"):
+        recompute_days(replace(asked, table=given))
+    assert not (tmp_path / "home").exists()
 
 
 def test_a_declared_column_that_overflows_silently_on_sail_is_no_opinion_on_what_spark_made(

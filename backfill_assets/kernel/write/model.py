@@ -19,7 +19,11 @@ from backfill_assets.kernel.core.contracts import Contract, Input, InputKind, ke
 from backfill_assets.kernel.core.days import DayRange
 from backfill_assets.kernel.core.digests import digest_of
 from backfill_assets.kernel.core.engines import DeclaredExpression
-from backfill_assets.kernel.core.errors import SettingsError, refuse_unknown_names
+from backfill_assets.kernel.core.errors import (
+    BackfillError,
+    SettingsError,
+    refuse_unknown_names,
+)
 from backfill_assets.kernel.core.rooms import PACKAGE, installed_rooms
 from backfill_assets.kernel.core.states import Codes, States
 from backfill_assets.kernel.core.view import LakeView
@@ -96,6 +100,21 @@ class Table:
     def is_landed(self) -> bool:
         """Whether the table is loaded from landed files (raw)."""
         return self.contract.is_landed
+
+    def refuse_given(self) -> None:
+        """Raise BackfillError for a table whose rows this package does not compute: an asset of a
+        project returns them, or others write them."""
+        contract = self.contract
+        if not contract.is_given:
+            return
+        others = f"others write it, in {contract.external}"
+        asset = f"the asset {contract.made_by} of a project returns its rows"
+        raise BackfillError(
+            f"the table {self.name}",
+            others if contract.external else asset,
+            "Nothing was computed",
+            "Leave it out" if contract.external else "Materialize days of the asset",
+        )
 
     @property
     def has_account(self) -> bool:
