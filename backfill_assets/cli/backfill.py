@@ -173,7 +173,8 @@ def _run_or_foresee(known: KnownStates, request: Work) -> RunOutcome:
     tables = []
     for name, rows in forecast.rows.items():
         days = len(known.states.keys_in(name, request.days))
-        tables.append(TableOutcome(name, days=days, changed=0, rows=rows, seconds=0.0))
+        unit = known.states.contracts[name].calendar.unit
+        tables.append(TableOutcome(name, days=days, changed=0, rows=rows, seconds=0.0, unit=unit))
     seconds = time.perf_counter() - began
     return RunOutcome(run_id="", success=True, tables=tuple(tables), cause="", seconds=seconds)
 

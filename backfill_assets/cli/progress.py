@@ -63,10 +63,12 @@ class TableOutcome:
         date, ...
     ] = ()  # an input day is missing, or was made without a column that is read
     kept_back: tuple[date, ...] = ()  # refused, and left as they were, while the others were made
+    unit: str = "day"  # what the table's partitions are, e.g. `month`
 
     def to_dict(self) -> TableOutcomeForm:
         """Return the outcome as JSON values, with the keys of earlier versions."""
-        named = {n: v for n, v in vars(self).items() if n not in ("cause", "irreproducible")}
+        left_out = ("cause", "irreproducible", "unit")
+        named = {n: v for n, v in vars(self).items() if n not in left_out}
         others = {
             "seconds": round(self.seconds, 3),
             "unchanged": self.days - self.changed,
@@ -206,7 +208,7 @@ def outcome_line(outcome: TableOutcome, days: DayRange) -> str:
     """Return e.g. `raw 2024-03-01..2024-04-13: 44 days, 12 changed, 3.2 s`."""
     if outcome.cause:
         return f"{outcome.table} {days}: failed after {outcome.seconds:.1f} s"
-    unit = "day" if outcome.days == 1 else "days"
+    unit = outcome.unit if outcome.days == 1 else f"{outcome.unit}s"
     parts = [f"{outcome.days} {unit}", f"{outcome.changed} changed"]
     if outcome.rewritten:
         parts.append(f"{outcome.rewritten} written again")

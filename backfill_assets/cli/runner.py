@@ -204,6 +204,7 @@ class _AssetTables:
             rewritten=len(unchanged),
             kept_back=tuple(kept_back),
             incomplete=tuple(incomplete),
+            unit=self.contracts[name].calendar.unit,
         )
 
 
@@ -253,6 +254,7 @@ class _Listener:
             irreproducible=tuple(sorted(published.irreproducible)),
             incomplete=tuple(d for d, entry in entries.items() if entry.built is Built.INCOMPLETE),
             kept_back=tuple(sorted(rebuild.kept_back.days)),
+            unit=rebuild.table.contract.calendar.unit,
         )
 
     def on_event(self, entry: dg.EventLogEntry) -> None:

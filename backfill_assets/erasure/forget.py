@@ -263,9 +263,8 @@ def _held_days(request: ForgetRequest) -> Iterator[BackfillError]:
         if held := request.lake.store.view(contract.name, contract.day_column).held_days:
             span = f"--from {held[0]} --to {held[-1]}"
             fix = f"Release them: `backfill-assets release {contract.name} {span} --yes`"
-            yield _obstacle_error(
-                f"{len(held)} day(s) of {contract.name} are held by a rollback", fix
-            )
+            counted = contract.calendar.count_text(len(held))
+            yield _obstacle_error(f"{counted} of {contract.name} are held by a rollback", fix)
 
 
 def _closed_days(request: ForgetRequest, found: Collection[Path]) -> Iterator[BackfillError]:

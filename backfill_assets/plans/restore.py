@@ -278,10 +278,10 @@ def _refuse_newer_writes(wanted: RestoreRequest, now: TableView) -> None:
         if receipt is None or receipt.version != wanted.seen.get(day):
             rewritten.append(day)
     if rewritten:
+        counted = wanted.contract.calendar.count_text(len(rewritten))
         raise Superseded(
             f"the table {wanted.contract.name}",
-            f"{len(rewritten)} day(s) from {min(rewritten)} were written while the rollback was "
-            "decided",
+            f"{counted} from {min(rewritten)} were written while the rollback was decided",
             "Nothing was written",
             "Look again without --yes, then decide again",
         )

@@ -39,10 +39,11 @@ class NeededDays:
     seconds: float | None = None  # at the averages of past writes; None: nobody prices
     is_guess: bool = False  # the table has no past write with a time
     left_to: str = ""  # who makes them in place of a catch-up
+    unit: str = "day"  # what each of them is, e.g. `month`
 
     def __str__(self) -> str:
         """The table, its days, why, and the time, as one line."""
-        unit = "day" if len(self.days) == 1 else "days"
+        unit = self.unit if len(self.days) == 1 else f"{self.unit}s"
         parts = [f"{self.table}: {len(self.days)} {unit}, {ranges_text(self.days, SHOWN_RANGES)}"]
         if self.days and self.why:
             others = f" (and {self.other_reasons} otherwise)" if self.other_reasons else ""
@@ -95,6 +96,7 @@ def _needed_part(
         seconds=None if price is None else price.seconds,
         is_guess=price is not None and not price.writes,
         left_to=left_to,
+        unit=states.contracts[table].calendar.unit,
     )
 
 

@@ -239,7 +239,7 @@ def _differing_row_counts(
         first = wrong[0]
         yield error_finding(
             name,
-            f"{len(wrong)} day(s) hold other row counts than their receipts "
+            f"{contract.calendar.count_text(len(wrong))} hold other row counts than their receipts "
             f"({first_names(contiguous_ranges(wrong))}); "
             f"{first}: {counted.get(first, 0)} rows, receipt {receipts.get(first, 'none')}",
             _rebuild_advice(contract, f"--from {first} --to {wrong[-1]} "),
@@ -265,31 +265,34 @@ def examine_rows(
     compared = {d: p for d, p in profiles.items() if d is None or d in receipts}
     differing = differing_days(lake, contract, receipts, compared)
     undated = None if contract.external else profiles.get(None)  # rows of others may have no day
-    faults = _faults_of_rows(differing, undated.rows if undated else 0, unread)
+    faults = _faults_of_rows(contract, differing, undated.rows if undated else 0, unread)
     if not faults:
-        return good_finding(name, _equal_rows(receipts.values()))
+        return good_finding(name, _equal_rows(contract, receipts.values()))
     wrong = sorted({*map(str, differing), *unread})
     span = f"--from {wrong[0]} --to {wrong[-1]} " if wrong else ""
     return error_finding(name, "; ".join(faults), _rebuild_advice(contract, span))
 
 
-def _faults_of_rows(differing: Sequence[date], undated: int, unread: Sequence[str]) -> list[str]:
+def _faults_of_rows(
+    contract: Contract, differing: Sequence[date], undated: int, unread: Sequence[str]
+) -> list[str]:
     """The faults of a table's rows in words: days that differ from their receipts, the number of
     rows without a day, days that cannot be read."""
-    faults = list[str]()
+    faults, count_text = list[str](), contract.calendar.count_text
     if differing:
         days = first_names(contiguous_ranges(differing))
-        faults.append(f"{len(differing)} day(s) differ from their receipts: {days}")
+        faults.append(f"{count_text(len(differing))} differ from their receipts: {days}")
     if undated:
         faults.append(f"{undated} row(s) have no day")
     if unread:
-        faults.append(f"{len(unread)} day(s) cannot be read: {first_names(unread)}")
+        faults.append(f"{count_text(len(unread))} cannot be read: {first_names(unread)}")
     return faults
 
 
-def _equal_rows(entries: Collection[DayEntry]) -> str:
+def _equal_rows(contract: Contract, entries: Collection[DayEntry]) -> str:
     """That days equal their receipts, and of how many only the number of rows is known."""
-    text = f"{len(entries)} day(s), {sum(e.rows for e in entries)} rows equal their receipts"
+    counted = contract.calendar.count_text(len(entries))
+    text = f"{counted}, {sum(e.rows for e in entries)} rows equal their receipts"
     older = sum(e.scheme != SCHEME and e.rows > 0 for e in entries)
     if older:
         text += f"; of {older} only the count of rows, their receipts fingerprint in another way"

@@ -16,6 +16,7 @@ DAYS = DayRange(date(2024, 3, 1), date(2024, 3, 4))
     [
         (TableOutcome("raw", 3, 2, 10, 3.21), "3 days, 2 changed, 3.2 s"),
         (TableOutcome("raw", 1, 0, 10, 0.04), "1 day, 0 changed, 0.0 s"),
+        (TableOutcome("raw", 2, 1, 10, 1, unit="month"), "2 months, 1 changed, 1.0 s"),
         (
             TableOutcome("raw", 3, 0, 10, 1, rewritten=3),
             "3 days, 0 changed, 3 written again, 1.0 s",

@@ -3,6 +3,7 @@
 Not tested here: which days need one (`kernel.core.test_needs`).
 """
 
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -43,6 +44,8 @@ def test_a_line_names_days_reason_time_and_what_may_follow() -> None:
         f"staging: 2 days, {day(1)}..{day(2)}; it changed (and 1 otherwise); about 12 s to compute (a guess); "
         "up to 3 more may follow"
     )
+    months = replace(part, table="monthly", days=frozenset({day(1)}), unit="month")
+    assert str(months).startswith(f"monthly: 1 month, {day(1)}; it changed")
 
 
 def test_days_that_others_make_are_named_and_not_counted() -> None:

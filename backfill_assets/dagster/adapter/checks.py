@@ -120,7 +120,7 @@ def no_stale_days(opened: Opened, contract: Contract) -> dg.AssetChecksDefinitio
             passed=passed,
             severity=dg.AssetCheckSeverity.WARN,
             metadata=facts,
-            description=_stale_sentence(facts, opened.naming),
+            description=_stale_sentence(facts, opened.naming, contract),
         )
 
     return standing_check(opened, contract.name, NO_STALE_DAYS, description, judge)
@@ -148,13 +148,14 @@ def _since_when(lake: Lake, states: States, table: str, passed: bool) -> dict[st
     return {} if found is None else {SINCE: f"{found:%Y-%m-%d %H:%M} UTC"}
 
 
-def _stale_sentence(facts: Mapping[str, Any], naming: Naming) -> str:
-    """How many days are stale, since when, and which job makes them; empty where none is."""
-    days = facts[STALE_DAYS]
-    since = f" since {facts[SINCE]}" if SINCE in facts else ""
-    return (
-        f"{days} stale day(s){since}: the job `{naming.name(CATCH_UP)}` makes them" if days else ""
-    )
+def _stale_sentence(facts: Mapping[str, Any], naming: Naming, contract: Contract) -> str:
+    """How many days of a table are stale, since when, and which job makes them; empty where none
+    is."""
+    count, since = facts[STALE_DAYS], f" since {facts[SINCE]}" if SINCE in facts else ""
+    if not count:
+        return ""
+    stale = f"{count} stale {contract.calendar.unit}(s)"
+    return f"{stale}{since}: the job `{naming.name(CATCH_UP)}` makes them"
 
 
 def changed_stale_checks(
@@ -174,28 +175,34 @@ def changed_stale_checks(
         if not states.view.table(table).latest and not given_up.get(table):
             continue
         passed, facts = judge_stale_days(states, table, given_up.get(table, ""))
-        evaluation = _stale_evaluation(instance, naming, table, passed, facts)
+        contract = states.contracts[table]
+        evaluation = _stale_evaluation(instance, naming, contract, passed, facts)
         record = instance.get_latest_asset_check_evaluation_record(evaluation.asset_check_key)
         # None also where a run has planned the check since and not evaluated it.
         before: object = record.evaluation if record is not None else None
         shown = _shown_result(before) if isinstance(before, dg.AssetCheckEvaluation) else None
         if shown != _shown_result(evaluation):
             facts |= _since_when(lake, states, table, passed)  # reads logs: of changed ones only
-            yield _stale_evaluation(instance, naming, table, passed, facts)
+            yield _stale_evaluation(instance, naming, contract, passed, facts)
 
 
 def _stale_evaluation(
-    instance: dg.DagsterInstance, naming: Naming, table: str, passed: bool, facts: Mapping[str, Any]
+    instance: dg.DagsterInstance,
+    naming: Naming,
+    contract: Contract,
+    passed: bool,
+    facts: Mapping[str, Any],
 ) -> dg.AssetCheckEvaluation:
-    """An evaluation of `no_stale_days` as of the newest materialization."""
+    """An evaluation of `no_stale_days` of a table as of the newest materialization."""
+    key = naming.key(contract.name)
     return dg.AssetCheckEvaluation(
-        asset_key=naming.key(table),
+        asset_key=key,
         check_name=NO_STALE_DAYS,
         passed=passed,
         metadata=facts,
         severity=dg.AssetCheckSeverity.WARN,
-        target_materialization_data=newest_target(instance, naming.key(table)),
-        description=_stale_sentence(facts, naming),
+        target_materialization_data=newest_target(instance, key),
+        description=_stale_sentence(facts, naming, contract),
     )
 
 

@@ -7,7 +7,7 @@ looks for is repeated from the receipt. Not here: recording them (`io_manager`, 
 
 import time
 from collections import defaultdict
-from collections.abc import Iterable, Mapping, Sequence, Set
+from collections.abc import Callable, Iterable, Mapping, Sequence, Set
 from datetime import date
 from itertools import groupby
 from operator import attrgetter
@@ -18,6 +18,7 @@ import dagster as dg
 from backfill_assets.dagster.adapter.context import PLAIN, Naming
 from backfill_assets.dagster.adapter.dagster_private import newest_materializations
 from backfill_assets.dagster.adapter.printed_commands import command_with_lake
+from backfill_assets.kernel.core.calendars import DAILY, Calendar
 from backfill_assets.kernel.core.commands import show_command
 from backfill_assets.kernel.core.contracts import Column, Contract
 from backfill_assets.kernel.core.days import contiguous_ranges, parse_day, ranges_text
@@ -283,9 +284,10 @@ def day_metadata(
     for day in same_rows:
         by_day[day] |= {UNCHANGED: True, REWRITTEN: True}
     last = by_day[days[-1]]
-    last[SUMMARY] = dg.MetadataValue.md(changes_summary(before, after, published, same_rows))
-    last[PHASES] = dg.MetadataValue.json(dict(rebuild.request.phases.seconds()))
     lake, contract = rebuild.request.lake_session.lake, rebuild.table.contract
+    summary = changes_summary(before, after, published, same_rows, contract.calendar)
+    last[SUMMARY] = dg.MetadataValue.md(summary)
+    last[PHASES] = dg.MetadataValue.json(dict(rebuild.request.phases.seconds()))
     of_table = table_metadata(lake, contract, naming) if contract.made_by else {}
     return {str(day): folded_metadata({**metadata, **of_table}) for day, metadata in by_day.items()}
 
@@ -406,18 +408,20 @@ def changes_summary(
     after: Mapping[date, DayEntry],
     published: WriteResult,
     same_rows: Set[date] = frozenset(),
+    calendar: Calendar = DAILY,
 ) -> str:
     """Rows before and after of every changed day, the newest first up to a month of them, and the
     sums over all.
 
     `before` holds the days that had a receipt, `after` all days of the run, `same_rows` the days
-    that were only rewritten.
+    that were only rewritten; `calendar` is the table's.
     """
     changed = sorted((after.keys() & published.changed) - same_rows, reverse=True)
-    lines = [_summary_headline(changed, len(after) - len(changed), len(same_rows), published)]
+    kept = len(after) - len(changed)
+    lines = [_summary_headline(changed, kept, len(same_rows), published, calendar.count_text)]
     if not changed:
         return lines[0]
-    lines += ["", "| day | rows before | rows now | change |", "|---|---:|---:|---:|"]
+    lines += ["", f"| {calendar.unit} | rows before | rows now | change |", "|---|---:|---:|---:|"]
     lines += [_day_line(day, before.get(day), after[day]) for day in changed[:LISTED_DAYS]]
     if len(changed) > LISTED_DAYS:
         lines.append(f"| … {len(changed) - LISTED_DAYS} more | | | |")
@@ -428,20 +432,24 @@ def changes_summary(
 
 
 def _summary_headline(
-    changed: list[date], kept: int, same_rows: int, published: WriteResult
+    changed: list[date],
+    kept: int,
+    same_rows: int,
+    published: WriteResult,
+    count_text: Callable[[int], str],
 ) -> str:
     """How many days changed and which; `kept`: how many others the run had, `same_rows`: how many
-    of these got the same rows once more."""
+    of these got the same rows once more; `count_text` says so many days in words."""
     written = f", {same_rows} of them written again" if same_rows else ""
     if not changed:
         new = ", the receipts are new" if published.receipted else ""
-        return f"Nothing changed: {kept} day(s) hold what they held{written}{new}."
+        return f"Nothing changed: {count_text(kept)} hold what they held{written}{new}."
     spans = contiguous_ranges(changed)
     days = ", ".join(map(str, spans[:3]))
     if len(spans) > 3:
         days += " …"
     rest = f"; {kept} other(s) hold what they held{written}" if kept else ""
-    return f"{len(changed)} day(s) changed in version {published.version}: {days}{rest}."
+    return f"{count_text(len(changed))} changed in version {published.version}: {days}{rest}."
 
 
 def _day_line(day: date, before: DayEntry | None, after: DayEntry) -> str:

@@ -136,7 +136,8 @@ def _record_commit(
     for day in lost:
         made = WrittenDay(receipt.days[day], version, receipt.write_id)
         instance.report_runless_asset_event(receipt_event(naming, table, day, made, source))
-    line = f"{table}: {len(lost)} day(s) of version {version}{how} recorded from the receipt"
+    counted = states.contracts[table].calendar.count_text(len(lost))
+    line = f"{table}: {counted} of version {version}{how} recorded from the receipt"
     return True, [line]
 
 
@@ -254,7 +255,8 @@ def repair_events(
         is_complete = is_complete and len(due) == len(unmade)
         if due:
             _repair_days(instance, states, name, due, naming)
-            lines.append(f"{name}: {len(due)} day(s) shown again from their receipts")
+            counted = contract.calendar.count_text(len(due))
+            lines.append(f"{name}: {counted} shown again from their receipts")
     if is_complete:
         seen[NEWEST_FAILURE] = failure
     return lines

@@ -159,6 +159,10 @@ class Calendar:
         year, month = divmod(number * self.unit.months, MONTHS_OF_A_YEAR)
         return date(year, month + 1, 1)
 
+    def count_text(self, number: int) -> str:
+        """So many of its partitions in words, e.g. `2 month(s)`."""
+        return f"{number} {self.unit}(s)"
+
     def __repr__(self) -> str:
         return f"Calendar({self})"
 

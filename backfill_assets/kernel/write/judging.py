@@ -228,15 +228,16 @@ def refusal_error(
     contract = request.table.contract
     refusing = [f for f in findings if f.refuses]
     culprits = sorted({*(f.day for f in refusing), *unready})
-    parts = _broken_checks_in_words(refusing, len(request.days), samples)
-    parts += _uncomputed_in_words(unready, len(request.days))
+    count_text = contract.calendar.count_text
+    asked = count_text(len(request.days))
+    parts = _broken_checks_in_words(refusing, asked, samples)
+    parts += _uncomputed_in_words(unready, asked)
     if others:
-        again = culprits
-        outcome = (
-            f"{ranges_text(culprits)} stayed as they were, the other {others} day(s) were made"
-        )
+        again, made = culprits, f"the other {count_text(others)} were made"
+        outcome = f"{ranges_text(culprits)} stayed as they were, {made}"
     else:
-        again, outcome = [*request.days], "Nothing was written, every day keeps its rows"
+        unit = contract.calendar.unit
+        again, outcome = [*request.days], f"Nothing was written, every {unit} keeps its rows"
         if innocent := sorted({*request.days} - {*culprits}):
             kept_with = f"kept back with {ranges_text(culprits)}"
             parts.append(f"nothing is wrong with {ranges_text(innocent)}, {kept_with}")
@@ -268,9 +269,9 @@ def never_made_in_words(lacking: Mapping[str, Collection[date]]) -> str:
     return f"it is made from {tables}, which were never made"
 
 
-def _uncomputed_in_words(unready: Mapping[date, BackfillError], days: int) -> list[str]:
-    """Why days were not computed: those that lack inputs with all input days that were never made,
-    then the others by the first one's cause."""
+def _uncomputed_in_words(unready: Mapping[date, BackfillError], asked: str) -> list[str]:
+    """Why days of a request (`asked`: how many, in words) were not computed: those that lack inputs
+    with all input days that were never made, then the others by the first one's cause."""
     lacking, missing = defaultdict[str, set[date]](set), set[date]()
     for day, error in unready.items():
         if isinstance(error, InputMissing) and error.lacking:
@@ -281,7 +282,7 @@ def _uncomputed_in_words(unready: Mapping[date, BackfillError], days: int) -> li
     parts = []
     if missing:
         parts.append(
-            f"inputs of {len(missing)} of {days} day(s) are missing, {ranges_text(missing)}: "
+            f"inputs of {len(missing)} of {asked} are missing, {ranges_text(missing)}: "
             f"{never_made_in_words(lacking)}"
         )
     if others:
@@ -290,10 +291,10 @@ def _uncomputed_in_words(unready: Mapping[date, BackfillError], days: int) -> li
 
 
 def _broken_checks_in_words(
-    refusing: Sequence[Finding], days: int, samples: Sequence[str]
+    refusing: Sequence[Finding], asked: str, samples: Sequence[str]
 ) -> list[str]:
-    """Each broken check in words: on how many of the `days` of a request, and its first day's
-    figures."""
+    """Each broken check in words: on how many days of a request (`asked`: how many that has, in
+    words), and its first day's figures."""
     by_check, parts = defaultdict[str, list[Finding]](list), []
     for finding in refusing:
         by_check[finding.check].append(finding)
@@ -301,7 +302,7 @@ def _broken_checks_in_words(
     for check, findings in by_check.items():
         first = min(findings, key=attrgetter("day"))
         broken = {f.day for f in findings}
-        count = f"{len(broken)} of {days} day(s)"
+        count = f"{len(broken)} of {asked}"
         parts.append(f"{check} fails on {count}, first {first.day}: {first.message}{keys}")
         keys = ""  # they are of the first one alone
     return parts

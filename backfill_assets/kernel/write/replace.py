@@ -126,7 +126,7 @@ def _refuse_superseded(lake: Lake, write: Write, view: TableView, digests_now: D
     why = "were written by another run from newer inputs" if behind & rewritten else doubts[0]
     raise Superseded(
         f"the table {write.contract.name}",
-        f"{len(behind)} day(s) from {min(behind)} {why}",
+        f"{write.contract.calendar.count_text(len(behind))} from {min(behind)} {why}",
         "Nothing was written",
         "Run again: it reads the newest inputs",
     )

@@ -20,6 +20,7 @@ from backfill_assets.dagster.adapter.metadata import (
     table_metadata,
     unfolded_metadata,
 )
+from backfill_assets.kernel.core.calendars import Calendar, Unit
 from backfill_assets.kernel.core.days import ONE_DAY
 from backfill_assets.kernel.core.receipts import Built, DayEntry, Provenance
 from backfill_assets.kernel.core.states import State
@@ -39,6 +40,11 @@ def test_the_state_that_is_told_is_one_of_the_documented_ones(built: Built) -> N
     state = entry_metadata(DayEntry(3, "F", "d", built), 7)["backfill_assets/state"]
     assert state in {s.value for s in State}
     assert state == {Built.COMPLETE: "fresh", Built.MERGED: "outdated"}.get(built, built.value)
+
+
+def test_a_period_that_is_not_over_is_told_as_provisional() -> None:
+    told = entry_metadata(DayEntry(3, "F", "d"), 7, is_open=True)
+    assert told["backfill_assets/state"] == "provisional"
 
 
 def test_a_day_says_why_it_was_written_and_links_to_its_inputs_and_its_plans_runs(
@@ -106,6 +112,8 @@ def test_a_run_that_changed_nothing_says_so_whatever_the_way_of_fingerprinting()
         changes_summary({}, entries(d0=1), WriteResult(4, ""))
         == "Nothing changed: 1 day(s) hold what they held."
     )
+    months = changes_summary({}, entries(d0=1), WriteResult(4, ""), calendar=Calendar(Unit.MONTH))
+    assert months == "Nothing changed: 1 month(s) hold what they held."
     receipted = WriteResult(4, "w", receipted=frozenset({day(0)}))
     assert changes_summary({}, entries(d0=1), receipted).endswith(", the receipts are new.")
     before = {day(0): DayEntry(5, "F", "d", scheme=1)}

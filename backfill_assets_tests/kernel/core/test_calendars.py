@@ -146,6 +146,7 @@ def test_ends_of_months_leap_days_and_week_53(text: str, day: str, first: str, l
     assert calendar.span(key) == inclusive_range(
         date.fromisoformat(first), date.fromisoformat(last)
     )
+    assert calendar.count_text(3) == f"3 {text.split(' ')[0]}(s)"
 
 
 def test_the_partition_before_monday_is_friday_and_a_holiday_is_none() -> None:
