@@ -163,7 +163,8 @@ def test_days_amid_a_month_mean_the_month_whatever_is_done_with_them(world: Worl
     assert [(d.day, d.equal) for v in proven.verdicts for d in v.days] == [(FEBRUARY, True)]
     wanted = VerifyRequest(("monthly",), frozenset(days))
     assert any(
-        "1 month(s), 1 rows equal" in d.what for d in verify_tables(lake, pipeline.contracts, wanted)
+        "1 month(s), 1 rows equal" in d.what
+        for d in verify_tables(lake, pipeline.contracts, wanted)
     )
     put_back = RollbackRequest(table="monthly", days=days, to_version=first)
     assert roll_back(lake, pipeline, put_back, Provenance("")).is_done
