@@ -5,7 +5,8 @@ that name their engine themselves. A test that needs an engine takes a fixture o
 `conftest.SPARK_FIXTURES`, and is on Sail, or skipped where this machine cannot keep Sail to one
 user. With BACKFILL_ASSETS_TESTS_ENGINE=spark every test is on Spark. Modules marked `users_do` are
 a run of their own, `pytest -m users_do`, which is on Spark; plain `pytest` leaves them out.
-`.ci/run` runs both, `thorough.py` everything on both engines."""
+`.ci/run` runs both, its examples and guides on Spark every few days and on Sail between;
+`thorough.py` runs everything on both engines."""
 
 import os
 from collections.abc import Callable, Iterable, Iterator
@@ -77,10 +78,16 @@ def usual_environ() -> dict[str, str]:
 def environ_of_turn(name: str) -> dict[str, str]:
     """What starts the steps of an example or a guide: as `usual_environ`, and where the run takes turns, on
     Sail unless it is the turn of its name."""
+    return {OF_LAKES: SAIL} if is_between_turns(name) else usual_environ()
+
+
+def is_between_turns(name: str) -> bool:
+    """Whether the run takes turns, and today is not the turn of this name; never where this machine
+    has no Sail to run on instead."""
     turn = os.environ.get(TURN)
-    if turn is None or (int(turn) + crc32(name.encode())) % TURNS == 0 or why_no_sail():
-        return usual_environ()
-    return {OF_LAKES: SAIL}
+    if turn is None or (int(turn) + crc32(name.encode())) % TURNS == 0:
+        return False
+    return not why_no_sail()
 
 
 def refuse_unfounded(items: Iterable[pytest.Item]) -> None:

@@ -3,7 +3,7 @@ processes do. Here: `start`, `run` and `run_python`, because a process has one s
 Connect per lake, and because some tests kill the process they watch; `until`. Not here: fixtures
 (`conftest.py`), what the code does, and the forks that stand in for new interpreters (`starting`).
 What has to be tested with a new one says `fresh` or uses `subprocess`: what is imported when, how
-an interpreter ends, time zones, the entry point, the README."""
+an interpreter ends, time zones, the entry point, the README's project."""
 
 import os
 import signal

@@ -48,7 +48,7 @@ class Fork(subprocess.Popen[str]):
             "session": session,
             "umask": umask,
         }
-        socket.send_fds(_starter(), [json.dumps(asked).encode()], [*streams, report])
+        socket.send_fds(starter_door(), [json.dumps(asked).encode()], [*streams, report])
         os.close(report)
         self.pid = self._read_number()
         self._child_created = True
@@ -74,7 +74,7 @@ class Fork(subprocess.Popen[str]):
 
 
 @cache
-def _starter() -> socket.socket:
+def starter_door() -> socket.socket:
     """The door of the starter of this process, which ends with it."""
     ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
     command = [

@@ -10,6 +10,7 @@ from pathlib import Path
 import psutil
 import pytest
 
+from backfill_assets_tests.end_to_end.steps import Step, run_steps
 from backfill_assets_tests.processes import PIPES, run, start
 
 pytestmark = pytest.mark.usefixtures("processes")
@@ -104,3 +105,20 @@ def test_a_fork_is_seen_interrupted_and_killed_as_any_process() -> None:
         assert waiting.stdout.readline() == "ready\n"
         waiting.kill()
     assert waiting.returncode == -signal.SIGKILL
+
+
+def test_a_command_in_a_shell_prints_and_ends_as_one_of_a_new_interpreter(tmp_path: Path) -> None:
+    commands = """mkdir -p lake; cd lake; echo 'start_day = 1' > lake.toml; export MINE=ä
+backfill-assets status --lake . 2>> told.txt || echo "code $?"
+backfill-assets --help < lake.toml | head -1
+echo "$(backfill-assets nosuch 2>&1)"; cat told.txt; (exit 7) || echo "code $?"
+"""
+    printed = []
+    for kind in ("forks", "interpreters"):
+        folder = tmp_path / kind / "empty"
+        folder.mkdir(parents=True)
+        (said,) = run_steps([Step(commands, None)], folder, {}, forked=kind == "forks")
+        printed.append(said.replace(str(folder), "FOLDER"))
+    assert printed[0] == printed[1]
+    assert "code 2" in printed[0]
+    assert "Usage: backfill-assets" in printed[0]

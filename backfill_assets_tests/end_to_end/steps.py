@@ -11,10 +11,13 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
+from backfill_assets_tests.asker import put_on_path
 from backfill_assets_tests.homes import make_home
-from backfill_assets_tests.processes import CHECKOUT
+from backfill_assets_tests.processes import CAN_FORK, CHECKOUT
+from backfill_assets_tests.starting import starter_door
 
 FENCED = re.compile(r"^```(\w*)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
+IN_BACKGROUND = re.compile(r"&$", re.MULTILINE)
 MARK = "-- step --"
 SECONDS = 900.0
 
@@ -39,13 +42,23 @@ def steps_of(text: str) -> list[Step]:
 
 
 def run_steps(
-    steps: list[Step], folder: Path, env: Mapping[str, str], *, all_printed: bool = False
+    steps: list[Step],
+    folder: Path,
+    env: Mapping[str, str],
+    *,
+    all_printed: bool = False,
+    forked: bool = False,
 ) -> list[str]:
     """What each step prints, run from an empty folder in one shell that ends at the first command
     that fails; with remarks and errors where `all_printed` says so, as a person sees them on a
-    terminal."""
+    terminal. With `forked`, a `backfill-assets` is no new interpreter, which takes three seconds
+    of a processor, unless a step has one in the background, where a shell may kill it."""
     script = f"\necho '{MARK}'\n".join(step.commands for step in steps)
-    path = os.pathsep.join([str(Path(sys.executable).parent), os.environ["PATH"]])
+    places, doors = [str(Path(sys.executable).parent), os.environ["PATH"]], []
+    if forked and CAN_FORK and not IN_BACKGROUND.search(script):
+        doors = [starter_door().fileno()]
+        places.insert(0, str(put_on_path(folder.parent / f"{folder.name}-programs", *doors)))
+    path = os.pathsep.join(places)
     home = make_home(folder.parent / f"{folder.name}-dagster")
     around = {
         **os.environ,
@@ -62,6 +75,7 @@ def run_steps(
         stdin=subprocess.DEVNULL,
         stdout=subprocess.PIPE,
         stderr=stderr,
+        pass_fds=doors,
         text=True,
         timeout=SECONDS,
         check=False,

@@ -12,7 +12,7 @@ import pytest
 from backfill_assets.learn.example_lakes import example_titles
 from backfill_assets_tests.end_to_end.example_answers import AT_THE_END
 from backfill_assets_tests.end_to_end.steps import differs, run_steps, steps_of
-from backfill_assets_tests.engine_choice import environ_of_turn
+from backfill_assets_tests.engine_choice import environ_of_turn, is_between_turns
 from backfill_assets_tests.processes import CHECKOUT
 
 pytestmark = [
@@ -48,7 +48,7 @@ def test_every_line_of_the_steps_shows_what_it_says(
     folder = tmp_path / "empty"
     folder.mkdir()
     steps = steps_of(steps_text(name))
-    printed = run_steps(steps, folder, spark_server)
+    printed = run_steps(steps, folder, spark_server, forked=is_between_turns(name))
     told = {
         s.commands: differs(s.shown, p)
         for s, p in zip(steps, printed, strict=True)

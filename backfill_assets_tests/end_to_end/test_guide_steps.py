@@ -14,7 +14,7 @@ from backfill_assets.engines.server import stop_server
 from backfill_assets.kernel.tables.settings import FILE_NAME
 from backfill_assets.learn.practice_command import guide_files
 from backfill_assets_tests.end_to_end.steps import differs, run_steps, steps_of
-from backfill_assets_tests.engine_choice import environ_of_turn
+from backfill_assets_tests.engine_choice import environ_of_turn, is_between_turns
 from backfill_assets_tests.stores import StoreServer
 
 pytestmark = pytest.mark.users_do
@@ -54,7 +54,8 @@ def around(name: str, request: pytest.FixtureRequest) -> Mapping[str, str]:
 def test_every_command_of_a_guide_shows_what_it_says(
     spark_server: Path, name: str, around: Mapping[str, str]
 ) -> None:
-    printed = run_steps(STEPS[name], spark_server, around, all_printed=True)
+    forked = is_between_turns(name)
+    printed = run_steps(STEPS[name], spark_server, around, all_printed=True, forked=forked)
     told = {
         s.commands: differs(s.shown, p)
         for s, p in zip(STEPS[name], printed, strict=True)

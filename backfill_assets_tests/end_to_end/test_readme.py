@@ -10,7 +10,6 @@ import os
 import re
 import shlex
 import subprocess
-import sys
 from collections.abc import Iterator
 from datetime import date
 from pathlib import Path
@@ -22,7 +21,7 @@ from backfill_assets.kernel.core.days import ONE_DAY
 from backfill_assets.kernel.core.states import State
 from backfill_assets_tests.end_to_end.steps import Step, run_steps
 from backfill_assets_tests.homes import make_home
-from backfill_assets_tests.processes import CHECKOUT
+from backfill_assets_tests.processes import CHECKOUT, run
 
 pytestmark = pytest.mark.users_do
 README = (CHECKOUT / "README.md").read_text(encoding="utf-8")
@@ -73,15 +72,8 @@ class Demo:
         self.first = date.fromisoformat(json.loads((self.root / ".demo").read_text())["first"])
 
     def run(self, *args: str) -> subprocess.CompletedProcess[str]:
-        return subprocess.run(
-            [sys.executable, "-m", "backfill_assets", "--lake", str(self.root), *args],
-            cwd=self.folder,
-            env=self.env,
-            capture_output=True,
-            text=True,
-            timeout=COMMAND_SECONDS,
-            check=False,
-        )
+        words = ("-m", "backfill_assets", "--lake", str(self.root), *args)
+        return run(*words, cwd=self.folder, env=self.env, timeout=COMMAND_SECONDS)
 
 
 @pytest.fixture(scope="module")

@@ -1,0 +1,26 @@
+"""On which days of `.ci/run` what takes turns is on Spark. Not here: what takes them (examples and
+guides), and tests on either engine."""
+
+import pytest
+
+from backfill_assets_tests.engine_choice import TURN, TURNS, is_between_turns, why_no_sail
+
+NAMES = ("browser", "orders", "late-data", "ä")
+
+
+@pytest.mark.usefixtures("processes")
+@pytest.mark.parametrize("name", NAMES)
+def test_a_name_is_on_spark_on_one_of_the_days_of_all_turns(
+    monkeypatch: pytest.MonkeyPatch, name: str
+) -> None:
+    on_spark = 0
+    for day in range(20_000, 20_000 + TURNS):
+        monkeypatch.setenv(TURN, str(day))
+        on_spark += not is_between_turns(name)
+    assert on_spark == (TURNS if why_no_sail() else 1)
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_a_run_without_turns_has_all_on_spark(monkeypatch: pytest.MonkeyPatch, name: str) -> None:
+    monkeypatch.delenv(TURN, raising=False)
+    assert not is_between_turns(name)
