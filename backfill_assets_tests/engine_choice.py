@@ -31,7 +31,7 @@ else:  # names for annotations: pyspark takes a second to import
 TESTS_ENGINE = "BACKFILL_ASSETS_TESTS_ENGINE"
 SPARK = "spark"
 # A number, where `.ci/run` has no time for all examples and guides on Spark: the day.
-TURN, TURNS = "BACKFILL_ASSETS_TESTS_TURN", 3
+TURN, TURNS = "BACKFILL_ASSETS_TESTS_TURN", 6
 ON_SPARK = "on_spark"
 USERS_DO = "users_do"  # what users do, with the engine that they get
 ALL_BUT_USERS_DO = f"not {USERS_DO} or quick"  # what plain `pytest` runs

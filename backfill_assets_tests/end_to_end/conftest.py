@@ -3,7 +3,7 @@ live here: any lake."""
 
 import pytest
 
-from backfill_assets_tests.engine_choice import ON_SPARK
+from backfill_assets_tests.engine_choice import ON_SPARK, USERS_DO
 
 
 @pytest.fixture(scope="session", autouse=True)
@@ -14,5 +14,5 @@ def _quick_storages(migrations_read_once: None) -> None:
 @pytest.fixture(scope="module", autouse=True)
 def _servers_start_quickly(request: pytest.FixtureRequest) -> None:
     """Most tests of this room on Spark start servers."""
-    if request.node.get_closest_marker(ON_SPARK):
+    if any(request.node.get_closest_marker(name) for name in (ON_SPARK, USERS_DO)):
         request.getfixturevalue("class_archive")
