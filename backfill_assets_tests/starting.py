@@ -15,6 +15,8 @@ from typing import Any
 
 from backfill_assets_tests.starter import ONE_THREAD, ROOM_FOR_WORDS, STATUS
 
+PATIENCE_SECONDS = 30.0  # a starter ends in milliseconds
+
 
 class Fork(subprocess.Popen[str]):
     """A process that the starter forked: not a child of this process, so that the starter tells how
@@ -95,9 +97,13 @@ def starter_door() -> socket.socket:
     theirs.close()
 
     def end() -> None:
-        """Nobody asks any more."""
+        """Nobody asks any more, or what a shell left behind holds the door open in vain."""
         ours.close()
-        process.wait()
+        try:
+            process.wait(PATIENCE_SECONDS)
+        except subprocess.TimeoutExpired:
+            process.kill()
+            process.wait()
 
     atexit.register(end)
     return ours
