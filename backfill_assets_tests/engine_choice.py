@@ -5,8 +5,8 @@ that name their engine themselves. A test that needs an engine takes a fixture o
 `conftest.SPARK_FIXTURES`, and is on Sail, or skipped where this machine cannot keep Sail to one
 user. With BACKFILL_ASSETS_TESTS_ENGINE=spark every test is on Spark. Modules marked `users_do` are
 a run of their own, `pytest -m users_do`, which is on Spark; plain `pytest` leaves them out.
-`.ci/run` runs both, its examples and guides on Spark every few days and on Sail between;
-`thorough.py` runs everything on both engines."""
+`.ci/run` runs both, its examples, guides and modules marked `in_turn` on Spark every few days and
+on Sail between; `thorough.py` runs everything on both engines."""
 
 import os
 from collections.abc import Callable, Iterable, Iterator
@@ -30,9 +30,10 @@ else:  # names for annotations: pyspark takes a second to import
 
 TESTS_ENGINE = "BACKFILL_ASSETS_TESTS_ENGINE"
 SPARK = "spark"
-# A number, where `.ci/run` has no time for all examples and guides on Spark: the day.
+# A number, where `.ci/run` has no time for all that users do on Spark: the day.
 TURN, TURNS = "BACKFILL_ASSETS_TESTS_TURN", 6
 ON_SPARK = "on_spark"
+IN_TURN = "in_turn"
 USERS_DO = "users_do"  # what users do, with the engine that they get
 ALL_BUT_USERS_DO = f"not {USERS_DO} or quick"  # what plain `pytest` runs
 # Of every lake that this process, or one that it starts, opens.
@@ -113,10 +114,10 @@ def choose(item: pytest.Item, why: Callable[[], str] = why_no_sail) -> None:
     """Let the lakes of the test be on its engine, in this process and in those that it starts; skip
     a test whose engine would be Sail where this machine has none: all of them on Spark would take
     hours."""
+    taking_turns = item.get_closest_marker(IN_TURN)
+    wants_sail = not wants_spark() or (taking_turns and is_between_turns(*taking_turns.args))
     on_sail = (
-        item.get_closest_marker(SPARK)
-        and not item.get_closest_marker(ON_SPARK)
-        and not wants_spark()
+        item.get_closest_marker(SPARK) and not item.get_closest_marker(ON_SPARK) and wants_sail
     )
     if on_sail and why():
         pytest.skip(f"no Sail here: {why()}. {TESTS_ENGINE}={SPARK} runs it on Spark")

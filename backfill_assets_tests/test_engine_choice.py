@@ -1,11 +1,11 @@
-"""On which days of `.ci/run` what takes turns is on Spark. Not here: what takes them (examples and
-guides), and tests on either engine."""
+"""On which days of `.ci/run` what takes turns is on Spark. Not here: what takes them (the marker
+`in_turn`, examples and guides), and tests on either engine."""
 
 import pytest
 
 from backfill_assets_tests.engine_choice import TURN, TURNS, is_between_turns, why_no_sail
 
-NAMES = ("browser", "orders", "late-data", "ä")
+NAMES = ("readme", "orders", "late-data", "ä")
 
 
 @pytest.mark.usefixtures("processes")

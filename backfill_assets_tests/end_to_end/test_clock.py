@@ -20,7 +20,7 @@ from backfill_assets_tests.clocks import JUMPS, Clock, set_to
 from backfill_assets_tests.end_to_end.worlds import LONG_AGO, World, land, make_world
 from backfill_assets_tests.oracle import Row, Rules, delivery
 
-pytestmark = pytest.mark.users_do
+pytestmark = [pytest.mark.users_do, pytest.mark.in_turn("clocks")]
 START = date(2024, 3, 1)
 RULES = Rules(START, datetime.fromisoformat("2024-03-09"), date(2024, 3, 8))
 DAYS = DayRange(START, date(2024, 3, 6))

@@ -42,7 +42,7 @@ from backfill_assets_tests.homes import make_home
 from backfill_assets_tests.lakes import Delivery, delivery, land, make_lake
 from backfill_assets_tests.processes import run
 
-pytestmark = pytest.mark.users_do
+pytestmark = [pytest.mark.users_do, pytest.mark.in_turn("plans that are killed")]
 KILLS = int(os.environ.get("BACKFILL_ASSETS_PLAN_KILLS", "2"))
 DAYS = int(os.environ.get("BACKFILL_ASSETS_PLAN_DAYS", "6" if KILLS < 10 else "12"))
 CHUNK = os.environ.get("BACKFILL_ASSETS_PLAN_CHUNK", "1") + "d"

@@ -23,7 +23,7 @@ from backfill_assets_tests.end_to_end.typed import answer, chunks_of, content, s
 from backfill_assets_tests.homes import make_home
 from backfill_assets_tests.lakes import data_files
 
-pytestmark = pytest.mark.users_do
+pytestmark = [pytest.mark.users_do, pytest.mark.in_turn("plan of a wrong select")]
 WRONG_DAYS = int(os.environ.get("BACKFILL_ASSETS_WRONG_DAYS", "4"))
 IS_WHOLE = WRONG_DAYS >= 45
 CHUNK = 7 if IS_WHOLE else 3

@@ -23,7 +23,7 @@ from backfill_assets_tests.end_to_end.steps import Step, run_steps
 from backfill_assets_tests.homes import make_home
 from backfill_assets_tests.processes import CHECKOUT, run
 
-pytestmark = pytest.mark.users_do
+pytestmark = [pytest.mark.users_do, pytest.mark.in_turn("readme")]
 README = (CHECKOUT / "README.md").read_text(encoding="utf-8")
 DAYS = 14
 MAY_FIND = (
