@@ -48,7 +48,8 @@ def test_every_line_of_the_steps_shows_what_it_says(
     folder = tmp_path / "empty"
     folder.mkdir()
     steps = steps_of(steps_text(name))
-    printed = run_steps(steps, folder, spark_server, forked=is_between_turns(name))
+    forked = name not in SPARK_ONLY and is_between_turns(name)
+    printed = run_steps(steps, folder, spark_server, forked=forked)
     told = {
         s.commands: differs(s.shown, p)
         for s, p in zip(steps, printed, strict=True)

@@ -54,7 +54,7 @@ def around(name: str, request: pytest.FixtureRequest) -> Mapping[str, str]:
 def test_every_command_of_a_guide_shows_what_it_says(
     spark_server: Path, name: str, around: Mapping[str, str]
 ) -> None:
-    forked = is_between_turns(name)
+    forked = name not in SPARK_ONLY and is_between_turns(name)
     printed = run_steps(STEPS[name], spark_server, around, all_printed=True, forked=forked)
     told = {
         s.commands: differs(s.shown, p)
