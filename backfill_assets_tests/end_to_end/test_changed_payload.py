@@ -22,7 +22,11 @@ from backfill_assets.reports.status import lake_status
 from backfill_assets.upkeep.doctor_tables import examine_rows
 from backfill_assets_tests.end_to_end.worlds import SHARED, World, land_bytes
 
-pytestmark = [pytest.mark.users_do, pytest.mark.usefixtures("spark")]
+pytestmark = [
+    pytest.mark.users_do,
+    pytest.mark.in_turn("changed payload"),
+    pytest.mark.usefixtures("spark"),
+]
 ALL = DayRange(date(2024, 3, 1), date(2024, 3, 3))
 DECLARED_DAYS = DayRange(date(2024, 3, 1), date(2024, 3, 5))
 FIRST, SECOND = DayRange(ALL.start, ALL.last), DayRange(ALL.last, ALL.end)

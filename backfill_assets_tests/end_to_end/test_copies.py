@@ -19,7 +19,11 @@ from backfill_assets.kernel.tables.home import open_lake
 from backfill_assets_tests.end_to_end.worlds import TEXT_SELECT, World, land, make_world, span
 from backfill_assets_tests.oracle import Rules, delivery
 
-pytestmark = [pytest.mark.users_do, pytest.mark.usefixtures("spark")]
+pytestmark = [
+    pytest.mark.users_do,
+    pytest.mark.in_turn("numbers of copies"),
+    pytest.mark.usefixtures("spark"),
+]
 RULES = Rules(date(2024, 3, 1), datetime.fromisoformat("2024-03-09"), date(2024, 3, 9))
 NUMBER, ARRIVAL = (
     "cast(seq AS bigint) AS seq, ",

@@ -29,7 +29,11 @@ from backfill_assets.kernel.write.known import KnownStates
 from backfill_assets_tests.cli.typed import run
 from backfill_assets_tests.end_to_end.worlds import SHARED, World, land_bytes
 
-pytestmark = [pytest.mark.users_do, pytest.mark.usefixtures("spark")]
+pytestmark = [
+    pytest.mark.users_do,
+    pytest.mark.in_turn("sources"),
+    pytest.mark.usefixtures("spark"),
+]
 TOML = f'''start_date = 2024-03-01
 [sources.events]
 files = "landing/events/*.jsonl"

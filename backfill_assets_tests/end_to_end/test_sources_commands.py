@@ -16,7 +16,7 @@ from backfill_assets_tests.end_to_end.test_sources import FILES, TOML
 from backfill_assets_tests.end_to_end.worlds import SHARED, World, land_bytes
 from backfill_assets_tests.processes import run
 
-pytestmark = pytest.mark.users_do
+pytestmark = [pytest.mark.users_do, pytest.mark.in_turn("commands of sources")]
 OUTCOMES = """/*
 description = "How much of the truth is bad, per day."
 day = "day"
