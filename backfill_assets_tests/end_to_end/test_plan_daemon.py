@@ -29,7 +29,7 @@ from backfill_assets_tests.end_to_end.typed import (
 from backfill_assets_tests.homes import make_home
 from backfill_assets_tests.processes import CHECKOUT, until
 
-pytestmark = pytest.mark.users_do
+pytestmark = [pytest.mark.users_do, pytest.mark.in_turn("daemons")]
 DAYS = 3
 SPAN = f"2024-03-01..2024-03-0{DAYS}"
 INSTANCE = """
