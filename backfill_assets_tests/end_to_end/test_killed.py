@@ -19,7 +19,7 @@ from backfill_assets_tests.end_to_end.typed import days_lake
 from backfill_assets_tests.lakes import delivery, land
 from backfill_assets_tests.processes import run
 
-pytestmark = pytest.mark.users_do
+pytestmark = [pytest.mark.users_do, pytest.mark.in_turn("runs that are killed")]
 
 RUN = """
 import os, signal, sys, logging
