@@ -51,7 +51,10 @@ def tear_and_pack(landing: Path) -> None:
         os.utime(path, (LONG_AGO, LONG_AGO))
 
 
-@pytest.fixture(params=[pytest.param("folder", marks=pytest.mark.users_do), "bucket"])
+FOLDER = pytest.param("folder", marks=[pytest.mark.users_do, pytest.mark.in_turn("forget")])
+
+
+@pytest.fixture(params=[FOLDER, "bucket"])
 def lake(
     spark: object,
     tmp_path: Path,
