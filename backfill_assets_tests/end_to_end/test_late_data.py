@@ -38,7 +38,7 @@ from backfill_assets_tests.logs import commits
 from backfill_assets_tests.oracle import Row, Rules, delivery, expected, ordered, unruly
 from backfill_assets_tests.processes import run_python
 
-pytestmark = pytest.mark.users_do
+pytestmark = [pytest.mark.users_do, pytest.mark.in_turn("replay")]
 START = date(2024, 3, 1)
 RULES = Rules(START, datetime.fromisoformat("2024-03-08"), date(2024, 3, 7), early_tolerance_days=9)
 SEEDS = range(
