@@ -51,7 +51,7 @@ def run_steps(
 ) -> list[str]:
     """What each step prints, run from an empty folder in one shell that ends at the first command
     that fails; with remarks and errors where `all_printed` says so, as a person sees them on a
-    terminal. With `forked`, a `backfill-assets` is no new interpreter, which takes three seconds
+    terminal. With `forked`, a `backfill-assets` is no new interpreter, which takes seconds
     of a processor, unless a step has one in the background, where a shell may kill it."""
     script = f"\necho '{MARK}'\n".join(step.commands for step in steps)
     places, doors = [str(Path(sys.executable).parent), os.environ["PATH"]], []
