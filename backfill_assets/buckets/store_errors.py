@@ -23,7 +23,8 @@ from backfill_assets.kernel.place.port import (
     StoreRefused,
 )
 
-CODE, STATE = re.compile(r"<Code>(\w+)</Code>"), re.compile(r"status code: (\d{3})")
+# delta-rs breaks its causes into lines, each behind a coloured sign.
+CODE, STATE = re.compile(r"<Code>(\w+)</Code>"), re.compile(r"status code(?:\x1b\[\d+m|\W)*(\d{3})")
 WAS_RETRIED = re.compile(r"\bretries: [1-9]|after [1-9]\d* retries")  # by the client itself
 # Azure says so with the state 409, by which others say that they are busy.
 ALREADY_THERE_CODES = ("BlobAlreadyExists",)
@@ -37,8 +38,8 @@ NO_CREDENTIALS = re.compile(
 )
 ODD_NAME = re.compile(r"with invalid path: .*?[Pp]ath \"(.*?)\" ?(?:contained|:)", re.DOTALL)
 REGION = ("AuthorizationHeaderMalformed", "PermanentRedirect", "IllegalLocationConstraintException")
-# In errors of delta-rs: the store did not answer.
-OF_STORE = re.compile(r"object store|Generic \w+ error")
+# In errors of delta-rs: the store did not answer, or denied the request.
+OF_STORE = re.compile(r"object store|Generic \w+ error|The operation lacked")
 OLD_LIST = re.compile(r"end version (\d+) not the same as the specified end version (\d+)")
 NOTHING_WAS_DONE = "Nothing was read or written by this request"
 RENEW_CREDENTIALS = (

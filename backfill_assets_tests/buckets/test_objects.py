@@ -14,6 +14,7 @@ from backfill_assets.buckets.objects import END_BYTES, Objects
 from backfill_assets.buckets.store_errors import Busy
 from backfill_assets.kernel.core.errors import BackfillError
 from backfill_assets.kernel.place.port import AlreadyThere, Changed, StoreRefused, Token
+from backfill_assets_tests.azure_role import CONTAINER, azure_role
 from backfill_assets_tests.faulty_store import end_role
 from backfill_assets_tests.stores import StoreServer
 
@@ -151,6 +152,33 @@ def test_credentials_that_end_before_their_time_are_read_again_by_each_verb(
     assert found["open"] == found["open_at_end"] == found["fetch"] == b"of a file"
     assert (found["token"], found["part"]) == (True, b"of")
     assert objects.names("") == {"c", "d"}
+
+
+def test_a_token_of_azure_that_ends_before_its_time_is_read_again_by_each_verb(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    with azure_role() as role:
+        for name, value in role.environment.items():
+            monkeypatch.setenv(name, value)
+        objects = Objects(f"az://{CONTAINER}")
+        verbs: dict[str, Callable[[], object]] = {
+            "write": lambda: objects.write("a", b"of a blob", False, None).size,
+            "names": lambda: objects.names(""),
+            "tokens": lambda: sorted(objects.tokens("")),
+            "token": lambda: objects.token("a") is not None,
+            "open": lambda: objects.open("a").read(),
+            "open_at_end": lambda: objects.open_at_end("a").read(),
+            "part": lambda: objects.part("a", 0, 2, ""),
+            "fetch": lambda: b"".join(objects.fetch("a")[1]),
+        }
+        found = dict[str, object]()
+        for name, verb in verbs.items():
+            client, role.token = objects.client, role.token + 1
+            found[name] = verb()
+            assert (objects.client is client) == (role.token == 1), name
+    assert (found["write"], found["names"], found["tokens"]) == (9, {"a"}, ["a"])
+    assert found["open"] == found["open_at_end"] == found["fetch"] == b"of a blob"
+    assert (found["token"], found["part"]) == (True, b"of")
 
 
 def test_a_store_that_denies_new_credentials_as_well_is_asked_twice(

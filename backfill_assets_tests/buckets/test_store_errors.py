@@ -13,13 +13,15 @@ from urllib.parse import quote
 
 import pytest
 import requests
+from deltalake import DeltaTable
 
 from backfill_assets.buckets.bucket import Bucket
 from backfill_assets.buckets.objects import Objects
-from backfill_assets.buckets.store_errors import port_error
+from backfill_assets.buckets.store_errors import Denied, port_error
 from backfill_assets.kernel.core.errors import BackfillError, TransientError
 from backfill_assets.kernel.core.texts import printable_text
 from backfill_assets.kernel.place.port import StoreLost, StoreRefused
+from backfill_assets_tests.azure_role import CONTAINER, azure_role
 from backfill_assets_tests.stores import versitygw
 
 ANSWER = (
@@ -82,6 +84,21 @@ def test_what_delta_rs_was_answered_is_named_as_what_this_client_was(
         assert str(caught.value).startswith(bucket_address)
         assert "SECRET1" not in str(caught.value)
     place.refuse_loss(OSError("Invalid JSON in log record"))
+
+
+@pytest.mark.parametrize("state", [401, 403])
+def test_delta_rs_whose_token_ended_is_told_as_this_client_is(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, state: int
+) -> None:
+    place = Bucket(f"az://{CONTAINER}/tables/t", str(tmp_path))
+    with azure_role() as role:
+        for name, value in role.environment.items():
+            monkeypatch.setenv(name, value)
+        role.is_closed, role.denies_by = True, state
+        with pytest.raises(OSError, match="lacked") as said:
+            DeltaTable(place.uri())
+    with pytest.raises(Denied, match=r"az://lake/tables/t: the store refuses the credentials"):
+        place.refuse_loss(said.value)
 
 
 BUSY_TIMES = 8  # more than a client with six retries asks
