@@ -36,6 +36,8 @@ _OURS = (
     "spark.sql.warehouse.dir",
     "spark.sql.variable.substitute",
 )
+# Among them, what only says where a cluster's master shows its workers (`standalone`).
+_THEIRS = ("spark.master.ui.port",)
 # Another user of this machine reaches Spark's own ports; on a cluster its administrator decides how
 # they are guarded.
 _OURS_ON_ONE_MACHINE = (
@@ -89,7 +91,7 @@ class EngineSettings:
     def __post_init__(self) -> None:
         object.__setattr__(self, "confs", {str(k): str(v) for k, v in self.confs.items()})
         fixed = _OURS + _OURS_ON_ONE_MACHINE if self.is_local else _OURS
-        ours = sorted(key for key in self.confs if key.startswith(fixed))
+        ours = sorted(k for k in self.confs.keys() - {*_THEIRS} if k.startswith(fixed))
         if ours:
             raise SettingsError(
                 f"spark.confs: {', '.join(ours)}",

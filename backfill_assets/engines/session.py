@@ -38,6 +38,7 @@ from backfill_assets.engines.server import (
     release_server,
     server_engine,
 )
+from backfill_assets.engines.standalone import await_first_task
 from backfill_assets.engines.supervisor import Record, ServerFolder
 from backfill_assets.engines.workers import counted_write, has_local_master, is_connect
 from backfill_assets.kernel.core.engines import PROJECT_SESSION
@@ -90,13 +91,15 @@ def open_session(lake: Path, settings: EngineSettings) -> "SparkSession":
     Embedded: starts the lake's server if need be (7 s) and holds it for the life of this process.
     Relative paths in queries mean the server's folder: pass absolute ones. Raises EngineLost where
     the engine cannot be reached, and SettingsError where this process or the lake's server already
-    runs with other settings.
+    runs with other settings, and where no worker of a standalone cluster takes a task.
     """
     lake = lake.resolve()
     with _lock:
         known, began = _open.pop(lake, None), time.monotonic()
         try:
             opened = _answering_session(lake, settings, known)
+            if opened is not known:
+                _await_machines(lake, opened)
         except BackfillError:
             raise
         except Exception as error:
@@ -258,6 +261,15 @@ def _answering_session(
     opened = _OpenSession(_new_session(server, settings), settings, server.process)
     opened.answers()  # asked for the wait alone: whatever it says, the session is used
     return opened
+
+
+def _await_machines(lake: Path, opened: _OpenSession) -> None:
+    """Wait for the machines of a cluster; a session that gets none is closed."""
+    try:
+        await_first_task(opened.session, opened.settings, ServerFolder.of(lake).log)
+    except BaseException:
+        _close_session(opened)
+        raise
 
 
 def _project_session(

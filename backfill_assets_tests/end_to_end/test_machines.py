@@ -20,6 +20,7 @@ from typing import IO
 
 import pytest
 
+from backfill_assets.engines import standalone
 from backfill_assets.engines.frame_files import stage_frame
 from backfill_assets.engines.jvm import find_java, launch_options
 from backfill_assets.engines.lake_session import LakeSession
@@ -117,6 +118,36 @@ def test_a_worker_that_sees_another_folder_is_named_at_once_or_by_its_first_writ
     stop_server(root, force=True)
 
 
+@pytest.mark.slow
+def test_a_cluster_whose_workers_are_too_small_is_refused_with_what_they_have(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for name, value in of_cluster().items():
+        monkeypatch.setenv(name, value)
+    root = tmp_path / "lake"
+    with cluster(tmp_path / "cluster", {}) as machines:
+        machines.join()
+        asked = {
+            "spark.executor.memory": "600m",
+            standalone.PAGE_PORT_CONF: str(machines.page),
+            standalone.PATIENCE_CONF: "3s",
+        }
+        more = spark_section(machines.master, **asked)
+        lake_session = LakeSession(open_lake(make_world(root, RULES, more=more).root))
+
+        def is_joined() -> bool:
+            offer = standalone.read_offer(lake_session.engine, "")
+            return offer is not None and bool(offer.workers)
+
+        until(is_joined, machines.folder / "cluster.log", 120)
+        named = r"asks for 600m of memory and 1 cores; its workers are .* \(1 cores and 512 MiB"
+        with pytest.raises(SettingsError, match=named):
+            lake_session.spark()
+        with pytest.raises(SettingsError, match=named):  # of the driver that lives on
+            lake_session.for_reading()
+    stop_server(root, force=True)
+
+
 def refused(lake_session: LakeSession, frame: DataFrame, refusals: list[str]) -> list[str]:
     """Why rows were not staged; empty where they were."""
     try:
@@ -126,13 +157,15 @@ def refused(lake_session: LakeSession, frame: DataFrame, refusals: list[str]) ->
     return refusals
 
 
-def spark_section(master: str) -> str:
-    """The settings of a lake whose queries run on a cluster of small workers."""
+def spark_section(master: str, **more: str) -> str:
+    """The settings of a lake whose queries run on a cluster of small workers; `more`: further
+    configuration of Spark."""
     confs = {
         "spark.executor.memory": "512m",
         "spark.executor.cores": "1",
         "spark.sql.shuffle.partitions": "4",
         "spark.databricks.delta.snapshotPartitions": "2",
+        **more,
     }
     lines = "".join(f"{json.dumps(k)} = {json.dumps(v)}\n" for k, v in confs.items())
     return f'[spark]\nengine = "{master}"\nmemory = "1g"\n[spark.confs]\n{lines}'
@@ -152,6 +185,7 @@ class Cluster:
     env: dict[str, str]
     log: IO[str]
     port: int = field(default_factory=free_port)
+    page: int = field(default_factory=free_port)  # of the master, which shows its workers
     started: list["subprocess.Popen[bytes]"] = field(default_factory=list)
 
     @property
@@ -199,7 +233,8 @@ def cluster(folder: Path, env: dict[str, str]) -> Iterator[Cluster]:
     with (folder / "cluster.log").open("w") as log:
         made = Cluster(folder, env, log)
         try:
-            made.start("master.Master", "--port", str(made.port))
+            ports = ("--port", str(made.port), "--webui-port", str(made.page))
+            made.start("master.Master", *ports)
             yield made
         finally:
             for process in reversed(made.started):
