@@ -18,7 +18,7 @@ from backfill_assets.engines.loss import is_engine_loss
 from backfill_assets.engines.session import is_of_this_machine, own_server
 from backfill_assets.engines.workers import refuse_blind_workers, refuse_lost_rows
 from backfill_assets.kernel.core.errors import SettingsError
-from backfill_assets.kernel.place.port import LOCKS, Place
+from backfill_assets.kernel.place.port import LOCKS, Place, answers_of
 from backfill_assets.kernel.tables.columns import footer_in
 
 if TYPE_CHECKING:
@@ -104,9 +104,14 @@ def refuse_lost_files(
     is asked of an engine of this machine."""
     if is_of_this_machine(session):
         return
-    found = sum(footer_in(table, name).metadata.num_rows for name in files)
+    found = sum(answers_of(table, lambda name: _rows_in(table, name), [*files]))
     what = f"the table {table.name}"
     refuse_lost_rows(session, lake, partial(engine_path, session, lake), what, (counted, found))
+
+
+def _rows_in(table: Place, name: str) -> int:
+    rows: int = footer_in(table, name).metadata.num_rows
+    return rows
 
 
 def linked_folder(scratch: Path, column: str, named: Iterable[tuple[str, Path]]) -> Path:

@@ -1,18 +1,29 @@
 """What an engine is given of a lake's files: links and paths on this machine, addresses in a bucket
 elsewhere. Not here: engines that use them (`end_to_end.test_bucket_elsewhere`)."""
 
+import threading
+from dataclasses import dataclass
+from io import BufferedReader
 from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar
 from unittest.mock import Mock
 
+import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 from pyspark.errors import AnalysisException
 
-from backfill_assets.engines.engine_paths import engine_path, linked_folder, refuse_blind_engine
+from backfill_assets.engines.engine_paths import (
+    engine_path,
+    linked_folder,
+    refuse_blind_engine,
+    refuse_lost_files,
+)
 from backfill_assets.kernel.core.addresses import STATE_VARIABLE, local_root
 from backfill_assets.kernel.core.errors import SettingsError
 from backfill_assets.kernel.place.choice import place_at
 from backfill_assets.kernel.place.folder import Folder
+from backfill_assets.kernel.place.port import MOST_AT_ONCE
 from backfill_assets_tests.end_to_end.test_bucket_lake import machine
 
 
@@ -73,6 +84,28 @@ def test_an_engine_that_does_not_read_what_was_just_written_is_refused_once_by_n
         ):
             refuse_blind_engine(blind, place)
     assert place.below() == []
+
+
+@dataclass(frozen=True)
+class AskedTogether(Folder):
+    """A folder in the place of a store, which answers once so many ask at once."""
+
+    is_store = True
+    met: ClassVar = threading.Barrier(MOST_AT_ONCE)
+
+    def open(self, name: str, *, at_end: bool = False, at_hand: bool = False) -> BufferedReader:
+        self.met.wait(60)
+        return super().open(name, at_end=at_end, at_hand=at_hand)
+
+
+def test_the_footers_of_files_that_machines_elsewhere_wrote_are_asked_for_at_once(
+    tmp_path: Path,
+) -> None:
+    names = [f"{n}.parquet" for n in range(MOST_AT_ONCE)]
+    for name in names:
+        pq.write_table(pa.table({"n": [1, 2]}), tmp_path / name)
+    lake, rows = AskedTogether(str(tmp_path)), 2 * MOST_AT_ONCE
+    refuse_lost_files(elsewhere(None), lake, lake, names, counted=rows)
 
 
 def test_every_file_lies_once_below_its_value_even_where_names_are_equal(tmp_path: Path) -> None:
