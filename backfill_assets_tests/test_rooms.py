@@ -16,7 +16,7 @@ from backfill_assets_tests.sources import CAN_BE_LEFT_OUT, CHECKOUT, PACKAGE, TE
 KERNEL = f"{PACKAGE}.kernel"
 FRAME = "cli"
 MOST_KERNEL_NAMES = 494  # that rooms import
-MOST_BETWEEN_ROOMS = 360  # pairs of modules
+MOST_BETWEEN_ROOMS = 361  # pairs of modules
 MOST_MUTUAL_PAIRS = 0  # of rooms that import each other
 # By contract about rooms: those that it lets off.
 FREE: Mapping[str, frozenset[str]] = {

@@ -6,7 +6,7 @@ Not here: how an engine is found or started (`engines.session`, `engines.server`
 
 import contextlib
 import sys
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import date
 from pathlib import Path
@@ -22,6 +22,7 @@ from backfill_assets.engines.engine_paths import (
 from backfill_assets.engines.foreign import is_ended_by_task, refuse_unfit, session_maker
 from backfill_assets.engines.frame_files import conformed_frame, stage_frame
 from backfill_assets.engines.loss import is_engine_loss
+from backfill_assets.engines.machine_audit import profiles_of_version, whole_answer
 from backfill_assets.engines.machines import answers_there
 from backfill_assets.engines.server import (
     begin_server,
@@ -48,6 +49,7 @@ from backfill_assets.kernel.core.addresses import bucket_address
 from backfill_assets.kernel.core.column_types import read_type
 from backfill_assets.kernel.core.contracts import Contract
 from backfill_assets.kernel.core.engines import OWN_SERVERS, PROJECT_SESSION
+from backfill_assets.kernel.core.profiles import DayProfile
 from backfill_assets.kernel.core.rooms import installed_rooms, resolve_reference
 from backfill_assets.kernel.place.processes import Process
 from backfill_assets.kernel.tables.columns import arrow_type
@@ -197,6 +199,23 @@ class LakeSession:
     ) -> Auditor:
         """Who counts these files of a table, as `[audit]` says (`auditor.chosen_auditor`)."""
         return chosen_auditor(self, contract, files, is_duckdbs=is_duckdbs)
+
+    def profiles_of_version(
+        self,
+        contract: Contract,
+        version: int | None,
+        days: Collection[date],
+        *,
+        altered: bool = False,
+    ) -> dict[date, DayProfile]:
+        """The figures of days, counted anew from files (`machine_audit.profiles_of_version`)."""
+        return profiles_of_version(self, contract, version, days, altered=altered)
+
+    def whole_answer(
+        self, contract: Contract, version: int, days: Collection[date], query: Callable[[str], str]
+    ) -> list[tuple[Any, ...]]:
+        """The rows of a query over days of a table together (`machine_audit.whole_answer`)."""
+        return whole_answer(self, contract, version, days, query)
 
     def answers_there(
         self, work: Callable[[Any, str], Any], items: Sequence[Any], what: str, size: int

@@ -6,7 +6,7 @@ Not here: how machines are given work (`machines`), the engine's own counting, a
 """
 
 from collections import defaultdict
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from datetime import date
 from pathlib import Path
@@ -19,7 +19,7 @@ from backfill_assets.kernel.core.readings import Sets
 from backfill_assets.kernel.tables.embedded import AT_ONCE, duckdb_cursor, rows_query
 from backfill_assets.kernel.tables.home import Lake
 from backfill_assets.kernel.tables.staging import Staged, StagedFile
-from backfill_assets.kernel.write.audit import Profiles, audit_files
+from backfill_assets.kernel.write.audit import Profiles, audit_files, audit_table
 from backfill_assets.kernel.write.session import Auditor, DuckDBAuditor, Session
 
 TASK_BYTES = 128 << 20  # of files that a task fetches, unless one day has more
@@ -90,6 +90,61 @@ class MachinesAuditor:
     def rows_by(self, contract: Contract, staged: Staged, column: str) -> list[tuple[Any, ...]]:
         """As the port says."""
         return self.rows.rows_by(contract, staged, column)
+
+
+def profiles_of_version(
+    session: Session,
+    contract: Contract,
+    version: int | None,
+    days: Collection[date],
+    *,
+    altered: bool = False,
+) -> dict[date, DayProfile]:
+    """The figures of days of a table at a version (None: the newest), counted anew from its files
+    by DuckDB: on the engine's machines where these read them sooner, else here. `altered`: accept
+    files of any size."""
+    lake = session.lake
+    auditor, files = _machines_of(session, contract, version, days, altered=altered)
+    if auditor is None or not files:
+        found = audit_table(lake, contract, version, days, altered)
+    else:
+        found = auditor.profiles(contract, Staged("", lake.place, files[0].table, files), {})
+    return {day: profile for day, profile in found.items() if day is not None and day in days}
+
+
+def whole_answer(
+    session: Session,
+    contract: Contract,
+    version: int,
+    days: Collection[date],
+    query: Callable[[str], str],
+) -> list[tuple[Any, ...]]:
+    """The rows of a DuckDB query over all rows of days of a table at a version together, asked
+    where `profiles_of_version` would count. `query` gets a query for these rows."""
+    auditor, files = _machines_of(session, contract, version, days)
+    if auditor is not None:
+        whole = replace(auditor, task_bytes=total_bytes(files) + 1)
+        return [row for _, rows in whole.answers(contract, query, files) for row in rows]
+    here = session.lake.store.data_files(contract, version, days)
+    with duckdb_cursor(session.lake) as engine:
+        return engine.execute(query(rows_query(here, contract))).fetchall()
+
+
+def _machines_of(
+    session: Session,
+    contract: Contract,
+    version: int | None,
+    days: Collection[date],
+    *,
+    altered: bool = False,
+) -> tuple[MachinesAuditor | None, tuple[StagedFile, ...]]:
+    """The auditor of days of a table by the machines of an engine elsewhere, and their files; None
+    where this process is to read them."""
+    if session.computes_here:
+        return None, ()
+    files = session.lake.store.files(contract, version, days, altered=altered)
+    auditor = session.auditor(contract, files, is_duckdbs=True)
+    return (auditor if isinstance(auditor, MachinesAuditor) else None), tuple(files)
 
 
 def total_bytes(files: Iterable[StagedFile]) -> int:

@@ -5,9 +5,10 @@ Elsewhere: the gates themselves (`gates`), the account of landed rows (`reading.
 findings (`run`). Figures of two origins are compared, so that a mistake of either shows.
 """
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from datetime import date
 
+from backfill_assets.engines.lake_session import LakeSession
 from backfill_assets.kernel.core.contracts import Contract, landed_by_versions
 from backfill_assets.kernel.core.days import ranges_text
 from backfill_assets.kernel.core.errors import GateRefused
@@ -15,10 +16,8 @@ from backfill_assets.kernel.core.profiles import DayProfile
 from backfill_assets.kernel.core.receipts import KEPT
 from backfill_assets.kernel.core.states import State, States
 from backfill_assets.kernel.core.view import DayReceipt
-from backfill_assets.kernel.tables.embedded import duckdb_cursor, rows_query
 from backfill_assets.kernel.tables.home import Lake
 from backfill_assets.kernel.tables.view import writes_of
-from backfill_assets.kernel.write.audit import audit_table
 from backfill_assets.kernel.write.model import Pipeline, Table
 from backfill_assets.plans.files import (
     CHUNKS,
@@ -133,24 +132,22 @@ def _table_evidence(
             moved.add(day)
     # Only the bound of means needs the files from before; a day with equal content has equal means.
     needs_means = current.plan.policy.tolerances.means is not None and bool(moved)
-    read_before = audit_table(before.lake, contract, before.version, moved) if needs_means else {}
-    read = audit_table(lake, contract, days=after, altered=True)
+    read_before = dict[date, DayProfile]()
+    if needs_means:
+        earlier = LakeSession(before.lake)
+        read_before = earlier.profiles_of_version(contract, before.version, moved)
+    read = LakeSession(lake).profiles_of_version(contract, None, after, altered=True)
     own_bounds = lake.settings.gates.bounds(contract.name)
     accepted = [name for acceptance in current.accepted for name in acceptance.what]
     return TableEvidence(
         contract=contract,
         before=before.entries,
         after=after,
-        read=_profiles_by_day(read),
-        read_before=_profiles_by_day(read_before),
+        read=read,
+        read_before=read_before,
         own_bounds=own_bounds,
         accepted=accepted,
     )
-
-
-def _profiles_by_day(profiles: Mapping[date | None, DayProfile]) -> dict[date, DayProfile]:
-    """The profiles of days, without that of rows that have no day (None)."""
-    return {day: profile for day, profile in profiles.items() if day is not None}
 
 
 def gate_refusal(
@@ -305,14 +302,17 @@ def _counted_deliveries(
         return {}
     arrivals = states.view.source(raw.name).arrivals
     arrived = {arrival for day in days for arrival, _ in arrivals.get(day, ())}
-    files = lake.store.data_files(raw, version, arrived) if arrived else []
-    rows = rows_query(files, raw)
+    if not arrived:
+        return {}
     wanted = ", ".join(f"DATE '{d}'" for d in days)
     event_day = "CAST(make_timestamp(epoch_us(event_ts)) AS DATE)"
-    keys = f"SELECT event_key FROM ({rows}) WHERE op = 'upsert' AND {event_day} IN ({wanted})"
-    with duckdb_cursor(lake) as engine:
-        engine.execute(
-            f"CREATE TEMP TABLE deliveries AS SELECT * FROM ({rows}) WHERE event_key IN ({keys})"
-        )
-        counted = engine.execute(table.account("SELECT * FROM deliveries")).fetchall()
-        return {day: (delivered, superseded) for day, delivered, superseded in counted}
+    counted = table.account("SELECT * FROM deliveries")
+
+    def account(rows: str) -> str:
+        """The query over the rows of all keys that have a delivery for one of the days."""
+        keys = f"SELECT event_key FROM ({rows}) WHERE op = 'upsert' AND {event_day} IN ({wanted})"
+        kept = f"SELECT * FROM ({rows}) WHERE event_key IN ({keys})"
+        return f"WITH deliveries AS MATERIALIZED ({kept}) SELECT * FROM ({counted})"
+
+    found = LakeSession(lake).whole_answer(raw, version, arrived, account)
+    return {day: (delivered, superseded) for day, delivered, superseded in found}

@@ -116,6 +116,30 @@ def test_files_are_grouped_by_day_and_all_together_where_any_may_hold_a_day(
     assert file_groups(ledger, [], []) == []
 
 
+def test_days_of_a_version_are_counted_and_asked_about_there_and_no_row_comes_here(
+    lake: Lake,
+) -> None:
+    """As the gates of a plan ask after a chunk; of a query over several days, once for all."""
+    for number in (0, 1):
+        publish_in_parts(lake, number)
+    days, version, session = [day(0), day(1)], lake.store.head("staging"), ThereSession(lake)
+    expected = audit_table(lake, STAGING, version, days)
+
+    def pairs(rows: str) -> str:
+        return f"SELECT count(*), sum(a.value + b.value) FROM ({rows}) AS a, ({rows}) AS b"
+
+    for copy in copies(lake):
+        copy.unlink()
+    assert session.profiles_of_version(STAGING, version, days) == expected
+    assert session.profiles_of_version(STAGING, None, [day(0)]) == {day(0): expected[day(0)]}
+    asked = session.whole_answer(STAGING, version, days, pairs)
+    assert not [*copies(lake)]
+    settings = lake.settings.model_copy(update={"audit": AuditSettings()})
+    small = LakeSession(replace(lake, settings=settings))
+    assert small.whole_answer(STAGING, version, days, pairs) == asked
+    assert small.profiles_of_version(STAGING, version, days) == expected
+
+
 def test_days_in_many_files_are_written_again_there_and_no_row_comes_here(
     lake: Lake, bucket_address: str, tmp_path: Path
 ) -> None:
