@@ -47,7 +47,8 @@ BY_CONNECTION = ("content-length", "transfer-encoding", "connection")
 SHARE, MOST_IN_A_ROW, MET = 1 / 4, 2, "/met"  # the client tries seven times
 ROLE, ENDS_AFTER = "/role", "/ends-after/"
 HOLD, HELD, RELEASE = "/hold/", "/held", "/release"
-TOLD = (MET, ROLE, ENDS_AFTER, HOLD, HELD, RELEASE)
+PASSED = "/passed"
+TOLD = (MET, ROLE, ENDS_AFTER, HOLD, HELD, RELEASE, PASSED)
 HELD_SECONDS = 120.0
 KEY_NUMBER = re.compile(r"Credential=KEY(\d+)/")
 
@@ -140,6 +141,7 @@ class _Handler(BaseHTTPRequestHandler):
     role: Role
     holds: Holds
     listings: dict[str, tuple[int, list[tuple[str, str]], bytes]]
+    passed: list[tuple[str, str, str, int]]
 
     def log_message(self, *_: object) -> None:
         pass
@@ -159,6 +161,8 @@ class _Handler(BaseHTTPRequestHandler):
             return
         answer = self.listings.get(self.path) if fault == OLD_LIST else None
         answer = answer or self._asked(body)
+        asked = self.headers.get("Range", "")
+        self.passed.append((self.command, self.path, asked, len(body) + len(answer[2])))
         if fault == SLOW:
             time.sleep(self.faults.chance.uniform(*SLOW_SECONDS))
         if fault == LOST:
@@ -203,6 +207,9 @@ class _Handler(BaseHTTPRequestHandler):
         if self.path == RELEASE:
             self.holds.released.set()
         answers = {ROLE: self.role.credentials(), HELD: json.dumps(self.holds.is_met).encode()}
+        if self.path == PASSED:
+            answers[PASSED] = json.dumps(self.passed).encode()
+            self.passed.clear()
         told = answers.get(self.path, json.dumps(self.faults.met).encode())
         self._answer(200, [("Content-Length", str(len(told)))], told)
 
@@ -267,6 +274,12 @@ def release_request(address: str) -> None:
     requests.get(address + RELEASE, timeout=60).raise_for_status()
 
 
+def bytes_passed(address: str) -> "list[tuple[str, str, str, int]]":
+    """The requests that a proxy passed on since it was asked last: method, path, the range that was
+    asked for ("": all), and the bytes of body and answer."""
+    return [*map(tuple, requests.get(address + PASSED, timeout=60).json())]
+
+
 def faults_met(address: str) -> "Counter[str]":
     """How often a proxy drew each fault."""
     return Counter(requests.get(address + MET, timeout=60).json())
@@ -280,6 +293,7 @@ def main(endpoint: str, seed: str, share: str, slow: str) -> None:
         "role": Role(),
         "holds": Holds(),
         "listings": {},
+        "passed": [],
     }
     server = ThreadingHTTPServer(("127.0.0.1", 0), type("Handler", (_Handler,), known))
     print(server.server_address[1], flush=True)

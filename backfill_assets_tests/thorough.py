@@ -119,6 +119,13 @@ VARIANTS = (
         "parts of a cluster killed amid their work",
     ),
     stories(
+        "elsewhere",
+        "test_every_command_elsewhere.py",
+        "BACKFILL_ASSETS_ELSEWHERE",
+        "all",
+        "commands with an engine elsewhere",
+    ),
+    stories(
         "wrong-select",
         "test_plan_wrong_select.py",
         "BACKFILL_ASSETS_WRONG_DAYS",

@@ -35,7 +35,7 @@ STORY = (
     "sql 'TABLE staging_events'",
     "snapshot list",
     "snapshot show kept",
-    "snapshot create new --tables staging_events --from 2024-03-04 --to 2024-03-04",
+    "snapshot create new --tables staging_events --from 2024-03-04 --to 2024-03-04 --unfit take",
     "snapshot drop new --yes",
     "plan --from 2024-03-04 --to 2024-03-05 --tables features --force --json",
     "plan pause {NEW}",
