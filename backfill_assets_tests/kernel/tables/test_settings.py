@@ -101,12 +101,6 @@ BAD = {
         "[features]\nwindow_days = [7, 28]",
         {},
     ),
-    "a section of before": (
-        "take it out, and start plans by cron",
-        "",
-        '[plan]\nwindow = "22:00-06:00"',
-        {},
-    ),
     "an unknown section": ("feature", "", "[feature]\nwindows_days = [7, 28]", {}),
 }
 
@@ -120,6 +114,12 @@ def test_a_bad_value_is_refused_by_its_key_and_its_file_or_variable(
     for variable in environ:
         assert f"(from ${ENV_PREFIX}{variable})" in culprit
     assert environ or "from $" not in culprit
+
+
+@pytest.mark.whole_house  # the room `plans` has the section
+def test_a_section_of_before_is_refused_with_what_takes_its_place(lake: Path) -> None:
+    culprit = _refusal(lake, "", '[plan]\nwindow = "22:00-06:00"')
+    assert "take it out, and start plans by cron" in culprit
 
 
 def test_a_variable_below_a_value_is_refused_by_its_name(lake: Path) -> None:
