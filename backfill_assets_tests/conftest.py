@@ -323,19 +323,6 @@ def shared() -> Path:
 
 
 @pytest.fixture(scope="session")
-def class_archive(tmp_path_factory: pytest.TempPathFactory) -> None:
-    """Where the suite runs in several processes, Java's classes are in an archive before the first
-    server starts. A test that is run alone does not wait for what pays with the fifth."""
-    if "PYTEST_XDIST_WORKER" in os.environ:
-        from filelock import FileLock
-
-        from backfill_assets_tests.end_to_end.archive import use_archive
-
-        with FileLock(tmp_path_factory.getbasetemp().parent / "archive.lock"):
-            use_archive(tmp_path_factory.mktemp("archive"))
-
-
-@pytest.fixture(scope="session")
 def _sessions(tmp_path_factory: pytest.TempPathFactory) -> "Iterator[engines.Sessions]":
     sessions = engines.Sessions(tmp_path_factory.mktemp("engines"))
     yield sessions
@@ -343,7 +330,7 @@ def _sessions(tmp_path_factory: pytest.TempPathFactory) -> "Iterator[engines.Ses
 
 
 @pytest.fixture(scope="module")
-def spark(request: pytest.FixtureRequest, _sessions: engines.Sessions) -> "Iterator[SparkSession]":
+def spark(_sessions: engines.Sessions) -> "Iterator[SparkSession]":
     """A session on the engine that this module's lakes are on: of the one server of Sail's or
     Spark's of this process.
 
@@ -351,6 +338,4 @@ def spark(request: pytest.FixtureRequest, _sessions: engines.Sessions) -> "Itera
     """
     with _sessions.shared():
         engine = os.environ.get(engines.OF_LAKES, EMBEDDED)
-        if engine == EMBEDDED:
-            request.getfixturevalue("class_archive")
         yield _sessions.on(engines.SERVERS[engine])
