@@ -1,6 +1,6 @@
 """What processes of a story do: commands and ticks of the package, and a reader.
 
-Here: each as a function of the lake, and drawing who does what on which machine. Not here: what a
+Here: each as a function of the lake. Not here: who does what on which machine (`casts`), what a
 command is made of (`world`), and what must hold afterwards (`judge`).
 """
 
@@ -32,6 +32,7 @@ from backfill_assets_tests.simulation.world import DAYS, EVERY_DAY, RAW, Reading
 
 LATE, TOUCHED = (2, 3), (1, 2)  # arrival days of late files, and the event days in them: few
 SECONDS_WATCHED = 0.3
+SWEEPS = 4  # of one process
 SECONDS_UNWATCHED = 20.0  # where nobody asks for anything
 SAID = Provenance("test", tags={"by": "ann@desk"})
 
@@ -152,10 +153,12 @@ def release(world: World, chance: Random) -> None:
 
 
 def sweep(world: World, chance: Random) -> None:
-    """What killed writes left is removed."""
+    """What killed writes left is removed, again and again."""
     lake, _ = world.open()
-    for table in (RAW, *world.built):
-        sweep_writes(lake, table)
+    for _ in range(SWEEPS):
+        for table in (RAW, *world.built):
+            sweep_writes(lake, table)
+        world.scheduler.wait(chance.choice((2.0, 30.0, 90.0)))
 
 
 def plan(world: World, chance: Random) -> None:
@@ -250,26 +253,3 @@ ACTS: dict[str, tuple[Act, int]] = {  # and how often it is drawn
     "export": (export, 1),
     "forget": (forget, 1),
 }
-SWITCHES = ("plan is undone", "publish")  # which readers see of both tables at once
-# The last one: when whoever was paused in the beginning has lost its lease.
-SECONDS_AFTER = (0.0, 0.0, 0.5, 2.0, 20.0, 90.0, 200.0)
-MOST_KINDS = 2  # of commands in a story, besides those of late data
-MACHINES = ("one", "two")
-
-
-def drawn_actors(seed: int, pairs: int) -> list[Actor]:
-    """Who takes part in the story of a seed, in a lake with so many pairs of tables."""
-    chance = Random(f"actors {seed}")
-    often = [name for name, (_, weight) in ACTS.items() for _ in range(weight)]
-    # Late data, and few other kinds of commands, which meet each other more often than all of them.
-    others = [chance.choice(often) for _ in range(chance.randint(1, MOST_KINDS))]
-    if pairs > 1:  # which only commands that write both tables of a pair need
-        others = [*SWITCHES, others[0]]
-    often = ["late file", "late file", "tick", *others, *others]
-    found = []
-    for _ in range(chance.randint(3, 6)):
-        after = chance.choice(SECONDS_AFTER)
-        found.append(
-            Actor(chance.choice(often), chance.choice(MACHINES), after, chance.randrange(1000))
-        )
-    return found

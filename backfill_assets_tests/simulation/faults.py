@@ -20,7 +20,8 @@ from backfill_assets_tests.simulation.scheduler import Machine, Scheduler, is_ra
 
 T = TypeVar("T")
 SECONDS_SLOW = (2.0, 9.0, 25.0)
-SECONDS_PAUSED = (5.0, 40.0, 150.0, 400.0)
+# The third: leases end, as whoever waited for them begins.
+SECONDS_PAUSED = (5.0, 40.0, 130.0, 400.0)
 SECONDS_AWAY = (0.0, 0.05, 40.0, 400.0)  # the second: of two requests, others are answered again
 CLOCK_STEPS = (7.0, -7.0, 900.0, -900.0, 86_400.0)
 LOST = "the answer is lost"
@@ -56,7 +57,9 @@ KINDS = (
 # Whoever only reads loses nothing by these; a command that they ended there would never write.
 AT_WRITES = (LOST, LATER, AWAY)
 READING = ("list", "look", "read")  # kinds of requests
-RACES_MEET = 3  # times as many faults: most of what goes wrong there is worse than elsewhere
+# Times as many faults, at a write that races and while a process stages a write: most of what goes
+# wrong there is worse than elsewhere.
+RACES_MEET = 3
 
 
 @dataclass
@@ -79,30 +82,43 @@ class Faults:
         if self.scheduler.now < self.scheduler.process.machine.away_until:
             raise of.GenericError(f"{key}: connect error")
         fault = self._drawn(kind, key)
-        if fault == NEVER:
+        if not self._can_strike(fault, kind):
             return effect()
-        self.met[fault] += 1
-        self.scheduler.note(f"{self.scheduler.process.name}: {fault}")
+        if fault == OLD:
+            return self._old_listing(key, effect)
+        if fault in ERROR_NUMBERS:
+            return self._with_failing_disk(fault, effect())
+        self._count(fault)
         if fault in (SLOW, PAUSED, CLOCK, KILLED, MACHINE_LOST):
             self._strike_process(fault)
             return effect()
-        if fault == MEETS and kind.startswith("write"):
+        if fault == MEETS:
             raise of.GenericError(
                 f"{key}: status code: 409 <Code>ConditionalRequestConflict</Code>"
             )
-        if fault in (BUSY, MEETS):
+        if fault == BUSY:
             raise of.GenericError(f"{key}: status code: 503")
-        if fault == OLD and kind == "list":
-            return self._old_listing(key, effect)
         return self._done_with(fault, kind, key, effect)
 
+    def _can_strike(self, fault: str, kind: str) -> bool:
+        """Whether a fault has an effect at a request of this kind; of a disk, the request tells."""
+        if fault == MACHINE_LOST:
+            return self.scheduler.process.machine in self.losable
+        if fault == MEETS:
+            return kind.startswith("write")
+        if fault == OLD:
+            return kind == "list"
+        if fault in ERROR_NUMBERS:
+            return kind == "read"
+        return fault != NEVER
+
+    def _count(self, fault: str) -> None:
+        self.met[fault] += 1
+        self.scheduler.note(f"{self.scheduler.process.name}: {fault}")
+
     def _done_with(self, fault: str, kind: str, key: str, effect: Callable[[], T]) -> T:
-        """Do a request, and answer as it does that meets this fault afterwards."""
+        """Do a request whose answer is lost, or comes after it was done twice."""
         done = effect()
-        if fault in ERROR_NUMBERS and hasattr(done, "stream"):
-            done.stream = partial(_failing_disk, ERROR_NUMBERS[fault])
-        if fault in (DISK, BROKEN, OLD):
-            return done
         if fault == AWAY:
             seconds = SECONDS_AWAY[self.scheduler.choices.draw(len(SECONDS_AWAY))]
             self.scheduler.process.machine.away_until = self.scheduler.now + seconds
@@ -112,13 +128,30 @@ class Faults:
 
     def _old_listing(self, key: str, effect: Callable[[], T]) -> T:
         """What was listed when this was last met, perhaps by another process."""
-        before, self._listed[key] = self._listed.get(key), effect()
-        found: T = self._listed[key] if before is None else before
+        before, now = self._listed.get(key), effect()
+        self._listed[key] = now
+        if before is None:
+            return now
+        self._count(OLD)
+        found: T = before
         return found
+
+    def _with_failing_disk(self, fault: str, done: T) -> T:
+        """An answer whose bytes, where they go to a file, the disk of the machine does not take."""
+        answer: Any = done
+        if hasattr(answer, "stream"):
+            answer.stream = partial(self._failing_blocks, fault)
+        return done
+
+    def _failing_blocks(self, fault: str, _size: int) -> Iterator[bytes]:
+        self._count(fault)
+        yield b""
+        raise OSError(ERROR_NUMBERS[fault], os.strerror(ERROR_NUMBERS[fault]))
 
     def _drawn(self, kind: str, key: str) -> str:
         """The fault that a request meets, `NEVER` for none."""
-        share = self.share * RACES_MEET if is_race(f"{kind} {key}") else self.share
+        is_risky = is_race(f"{kind} {key}") or bool(self.scheduler.process.staged)
+        share = self.share * RACES_MEET if is_risky else self.share
         found = (NEVER, *self.kinds)[self.scheduler.choices.draw(len(self.kinds) + 1, share)]
         return NEVER if found in AT_WRITES and kind in READING else found
 
@@ -136,7 +169,7 @@ class Faults:
         elif fault == KILLED:
             scheduler.kill(process)
             scheduler.wait(0.0)
-        elif process.machine in self.losable:
+        else:
             scheduler.lose(process.machine)
             scheduler.wait(0.0)
 
@@ -148,9 +181,3 @@ class Faults:
             return effect()
         except (of.AlreadyExistsError, of.PreconditionError) as error:
             raise type(error)(f"{error} after 1 retries") from None
-
-
-def _failing_disk(number: int, _size: int) -> Iterator[bytes]:
-    """The blocks of an object that is fetched to a disk that does not take them."""
-    yield b""
-    raise OSError(number, os.strerror(number))

@@ -54,6 +54,17 @@ class Process:
     paused_until: float = 0.0
     requests: int = 0  # without those of locks
     watches: bool = False
+    staged: set[str] = field(default_factory=set)  # the markers of its writes
+    changes: int = 0  # objects that it wrote or deleted, but signs of life and locks
+
+    def note_object(self, key: str, is_there: bool) -> None:
+        """Say that this process wrote (`is_there`) or deleted an object."""
+        if "/.staging/" not in key:
+            self.changes += not ("/.locks/" in key or "/.runs/" in key)
+        elif is_there:
+            self.staged.add(key)
+        else:
+            self.staged.discard(key)
 
 
 @dataclass(eq=False)

@@ -56,6 +56,12 @@ class Store:
         self.scheduler.stop(f"{kind} {key}")
         return self.faults.meet(kind, key, effect)
 
+    def _note(self, key: str, content: bytes | None) -> None:
+        """Tell of an object that is written, or deleted (None)."""
+        self.watch(key, content)
+        if self.scheduler.is_within:
+            self.scheduler.process.note_object(key, content is not None)
+
     def _known_of(self, key: str) -> _Known:
         """Raises FileNotFoundError."""
         status = self.path(key).stat()
@@ -108,7 +114,8 @@ class Store:
         def listed() -> list[dict[str, Any]]:
             return [self._meta(k) for k in self._below(prefix or "") if k > (offset or "")]
 
-        yield self.request("list", prefix or "", listed)
+        behind = f" behind {offset}" if offset else ""
+        yield self.request("list", f"{prefix or ''}{behind}", listed)
 
     def head(self, _store: object, key: str) -> dict[str, Any]:
         """As obstore's."""
@@ -167,7 +174,7 @@ class Store:
             raise self.exceptions.PreconditionError(key)
 
     def _write(self, key: str, content: bytes, attributes: dict[str, str]) -> dict[str, Any]:
-        self.watch(key, content)
+        self._note(key, content)
         path = self.path(key)
         path.parent.mkdir(parents=True, exist_ok=True)
         path.write_bytes(content)
@@ -184,7 +191,7 @@ class Store:
 
         def done() -> None:
             for key in keys:
-                self.watch(key, None)
+                self._note(key, None)
                 self.path(key).unlink(missing_ok=True)
                 self._known.pop(key, None)
 

@@ -9,7 +9,7 @@ import shutil
 import tempfile
 import traceback
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from math import inf
 from pathlib import Path
@@ -19,16 +19,10 @@ from backfill_assets.kernel.log.run_markers import BEAT_SECONDS
 from backfill_assets.kernel.place.port import SHOWN_SECONDS
 from backfill_assets.plans.plan import PlanRequest
 from backfill_assets.plans.policy import Policy
-from backfill_assets_tests.simulation.actors import (
-    ACTS,
-    MACHINES,
-    Actor,
-    drawn_actors,
-    run_new_plan,
-    watch,
-)
+from backfill_assets_tests.simulation.actors import ACTS, Actor, run_new_plan, watch
+from backfill_assets_tests.simulation.casts import MACHINES, drawn_cast
 from backfill_assets_tests.simulation.choices import Choices
-from backfill_assets_tests.simulation.faults import KINDS, Faults
+from backfill_assets_tests.simulation.faults import Faults
 from backfill_assets_tests.simulation.history import Violation
 from backfill_assets_tests.simulation.judge import judge_lake, judge_process, judge_waiting
 from backfill_assets_tests.simulation.planted import planting
@@ -43,10 +37,7 @@ NO_SEED = -1  # of the lakes with which stories begin: ids of no story are their
 LEASE_SECONDS = SHOWN_SECONDS + 2 * BEAT_SECONDS
 LATER_SECONDS = 2 * 3600.0  # between the story and its judge: every lease is over
 SWITCHING = (0.02, 0.1, 0.3, 0.6)  # shares of stops at which another process goes on
-SHARE_OF_TWO_PAIRS = 0.25  # of stories, which take longer
 DAYS_AGO = (0, 0, 0, 10, 40)  # when the lake was last written to: lake versions thin out
-FAULTY = (0.0, 0.0, 0.005, 0.02, 0.06)  # shares of requests that meet a fault
-MOST_KINDS = 3  # of faults in a story: few kinds, often, find more than all of them, seldom
 FAULTS_END = (inf, inf, 30.0, 200.0)  # seconds of a story after which nothing goes wrong any more
 
 
@@ -142,28 +133,26 @@ def play(
 ) -> Played:
     """Play the story of a seed; `actors` and `given` decisions in place of those that it draws.
     `planted`: by a package with this fault."""
-    chance, choices = Random(f"story {seed}"), Choices(seed, given)
-    switching, share = chance.choice(SWITCHING), chance.choice(FAULTY)
-    kinds = tuple(chance.sample(KINDS, chance.randint(1, MOST_KINDS)))
-    pairs = 1 + (chance.random() < SHARE_OF_TWO_PAIRS)
-    cast = drawn_actors(seed, pairs) if actors is None else actors
+    chance, choices, cast = Random(f"story {seed}"), Choices(seed, given), drawn_cast(seed)
+    if actors is not None:
+        cast = replace(cast, actors=actors)
     with (
         tempfile.TemporaryDirectory() as folder,
-        new_world(Path(folder), seed, choices, share) as world,
+        new_world(Path(folder), seed, choices, cast.share) as world,
         planting(planted, world.scheduler),
     ):
-        world.pairs, world.code = PAIRS[:pairs], FIRST_CODE
-        world.has_asset = any(actor.what == "asset" for actor in cast)
-        world.store.lay_out(beginning.objects(pairs))
+        world.pairs, world.code = PAIRS[: cast.pairs], FIRST_CODE
+        world.has_asset = any(actor.what == "asset" for actor in cast.actors)
+        world.store.lay_out(beginning.objects(cast.pairs))
         world.scheduler.now += chance.choice(DAYS_AGO) * 86_400.0
-        world.scheduler.switching = switching
-        world.store.faults.kinds = kinds
+        world.scheduler.switching = chance.choice(SWITCHING)
+        world.store.faults.kinds = cast.kinds
         world.store.faults.until = world.scheduler.now + chance.choice(FAULTS_END)
-        wrong, cause = _played(world, cast)
+        wrong, cause = _played(world, cast.actors)
         scheduler = world.scheduler
         return Played(
             seed,
-            cast,
+            cast.actors,
             wrong,
             scheduler.digest(),
             [*scheduler.trace],
@@ -205,8 +194,9 @@ def _end_of(thread: Thread) -> str:
     what = thread.what or thread.name
     if not thread.is_over or thread.was_killed:
         return f"{what}: dead"
-    failure = thread.failure
-    return f"{what}: {'well' if failure is None else type(failure).__name__}"
+    if thread.failure is not None:
+        return f"{what}: {type(thread.failure).__name__}"
+    return f"{what}: well{'' if thread.process.changes else ', changed nothing'}"
 
 
 def _where(error: BaseException) -> str:

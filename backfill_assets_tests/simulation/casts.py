@@ -1,0 +1,107 @@
+"""Who takes part in a story, and what may go wrong in it.
+
+Here: drawing both from a seed. Half of the stories are a meeting: few processes, of which one can
+harm another at few moments only, and faults that make these moments longer or more frequent. In the
+others anybody meets anybody. Not here: what processes do (`actors`), and faults (`faults`).
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from random import Random
+
+from backfill_assets_tests.simulation.actors import ACTS, Actor
+from backfill_assets_tests.simulation.faults import (
+    AWAY,
+    CLOCK,
+    KILLED,
+    KINDS,
+    LOST,
+    MACHINE_LOST,
+    PAUSED,
+)
+
+MACHINES = ("one", "two")
+SWITCHES = ("plan is undone", "publish")  # which readers see of both tables at once
+# The last one: when whoever was paused in the beginning has lost its lease.
+SECONDS_AFTER = (0.0, 0.0, 0.5, 2.0, 20.0, 90.0, 200.0)
+MOST_COMMANDS = 2  # kinds of them in a story, besides those of late data
+SHARE_OF_TWO_PAIRS = 0.25  # of stories, which take longer
+FAULTY = (0.0, 0.0, 0.005, 0.02, 0.06)  # shares of requests that meet a fault
+MOST_KINDS = 3  # of faults in a story: few kinds, often, find more than all of them, seldom
+SHARE_OF_MEETINGS = 0.5  # of stories
+TIDYING = ("sweep", "maintain", "plan goes on")  # of what others left, so that they come later
+SECONDS_UNTIL_TIDYING = (20.0, 90.0, 200.0)
+
+
+@dataclass(frozen=True)
+class Meeting:
+    """Commands that belong together. `kinds`: faults without which little happens; `pairs`: of
+    tables, that the commands need."""
+
+    commands: tuple[str, ...]
+    kinds: tuple[str, ...] = ()
+    pairs: int = 1
+
+
+MEETINGS = (
+    Meeting(("late file", "tick", "sweep"), (PAUSED,)),
+    Meeting(("late file", "late file"), (LOST, AWAY)),
+    Meeting(("late file", "rollback", "rollback")),
+    Meeting(("late file", "plan is undone")),
+    Meeting(("late file", "publish", "sweep"), (KILLED, PAUSED)),
+    Meeting(("late file", "plan", "plan goes on"), (KILLED, MACHINE_LOST)),
+    Meeting(("late file", "snapshot", "maintain")),
+    Meeting(("late file", "reader", "maintain"), (CLOCK,)),
+    Meeting(("late file", "forget", "maintain")),
+    Meeting(("late file", "export", "rollback")),
+    Meeting(("late file", "asset", "tick")),
+    Meeting(("rollback", "rollback", "release")),
+    Meeting(("rollback", "release", "plan")),
+    Meeting(("plan is undone", "plan is undone", "publish"), pairs=2),
+)
+
+
+@dataclass(frozen=True)
+class Cast:
+    """The processes of a story, in a lake with so many `pairs` of tables. `share`: of requests that
+    meet a fault of these `kinds`."""
+
+    actors: Sequence[Actor]
+    pairs: int
+    kinds: tuple[str, ...]
+    share: float
+
+
+def drawn_cast(seed: int) -> Cast:
+    """The cast of the story of a seed."""
+    chance = Random(f"cast {seed}")
+    if chance.random() < SHARE_OF_MEETINGS:
+        return _drawn_meeting(chance)
+    pairs = 1 + (chance.random() < SHARE_OF_TWO_PAIRS)
+    kinds = tuple(chance.sample(KINDS, chance.randint(1, MOST_KINDS)))
+    return Cast(_anybody(chance, pairs), pairs, kinds, chance.choice(FAULTY))
+
+
+def _drawn_meeting(chance: Random) -> Cast:
+    meeting = chance.choice(MEETINGS)
+    machines = chance.choice((MACHINES, MACHINES[1:]))  # the one that may be lost
+    actors = [_actor(chance, command, machines) for command in meeting.commands]
+    shares = [share for share in FAULTY if share or not meeting.kinds]
+    others = chance.sample(KINDS, chance.randint(0, 1))
+    return Cast(actors, meeting.pairs, (*meeting.kinds, *others), chance.choice(shares))
+
+
+def _anybody(chance: Random, pairs: int) -> list[Actor]:
+    """Late data, and few other kinds of commands, which meet each other more often than all of
+    them."""
+    often = [name for name, (_, weight) in ACTS.items() for _ in range(weight)]
+    others = [chance.choice(often) for _ in range(chance.randint(1, MOST_COMMANDS))]
+    if pairs > 1:  # which only commands that write both tables of a pair need
+        others = [*SWITCHES, others[0]]
+    often = ["late file", "late file", "tick", *others, *others]
+    return [_actor(chance, chance.choice(often), MACHINES) for _ in range(chance.randint(3, 6))]
+
+
+def _actor(chance: Random, command: str, machines: Sequence[str]) -> Actor:
+    after = chance.choice(SECONDS_UNTIL_TIDYING if command in TIDYING else SECONDS_AFTER)
+    return Actor(command, chance.choice(machines), after, chance.randrange(1000))
