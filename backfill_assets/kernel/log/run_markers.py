@@ -203,8 +203,10 @@ def _silent_seconds(place: Place, name: str) -> float:
 
 def drop_old_markers(place: Place, seconds: float, but: Collection[str] = ()) -> None:
     """Drop the markers, without those named `but`, of runs that do not live and showed nothing for
-    so many seconds: whoever would have dropped them was killed, too."""
-    names = set(markers_by_run(place).values()).difference(but)
+    so many seconds: whoever would have dropped them was killed, too. Signs of life without a
+    marker, whose process was killed before it wrote that, go as well."""
+    shown = {name.removesuffix(BEAT) for name in place.below(RUNS)}.difference(but)
+    names = [name for name in shown if "." not in name.rpartition("/")[2]]
     old = [name for name in names if _silent_seconds(place, name) > seconds]
     for name, life in lives_of(place, old).items():
         if life is not Life.LIVES:

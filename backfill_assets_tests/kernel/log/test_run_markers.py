@@ -269,3 +269,15 @@ def test_a_marker_goes_only_with_a_run_that_is_over_for_long(
     assert place.exists(NAME) is stays
     drop_old_markers(place, 0, {NAME})
     assert place.exists(NAME) is stays, "one that was named stays"
+
+
+def test_a_sign_of_life_goes_whose_process_was_killed_before_it_wrote_the_marker(
+    place: Folder,
+) -> None:
+    place.write(NAME + BEAT, b"of another kernel")
+    age(place, NAME + BEAT, HOUR)
+    drop_old_markers(place, DAY)
+    assert place.exists(NAME + BEAT), "its process may be about to write the marker"
+    age(place, NAME + BEAT, 2 * DAY)
+    drop_old_markers(place, DAY)
+    assert not place.exists(NAME + BEAT)
