@@ -209,9 +209,9 @@ def publish(world: World, chance: Random) -> None:
     lake, _ = world.open()
     pair = chance.choice(world.pairs)
     newer = world.pipeline(world.code + 1)
-    there = create_candidate(
-        lake, newer, f"v{world.scheduler.process.pid}", pair, lambda p: (p,), "newer code"
-    )
+    name = f"v{world.scheduler.process.pid}"
+    there = create_candidate(lake, newer, name, pair, lambda p: (p,), "newer code")
+    world.candidates.add(name)
     opened = there, newer
     for table in pair:
         world.make(opened, table, [*EVERY_DAY], Provenance("candidate", ""))
@@ -232,7 +232,9 @@ def snapshot(world: World, chance: Random) -> None:
     opened = world.open()
     name = f"s{world.scheduler.process.pid}"
     create_snapshot(*opened, SnapshotRequest(name, chance.choice(world.pairs), unfit="take"))
+    world.snapshots.add(name)
     if chance.random() < 0.5:
+        world.snapshots.remove(name)
         drop_snapshot(opened[0], name)
 
 

@@ -36,15 +36,17 @@ SECONDS_UNTIL_TIDYING = (20.0, 90.0, 200.0)
 @dataclass(frozen=True)
 class Meeting:
     """Commands that belong together. `kinds`: faults without which little happens; `pairs`: of
-    tables, that the commands need."""
+    tables, that the commands need; `is_near`: they meet on one machine, by its disk."""
 
     commands: tuple[str, ...]
     kinds: tuple[str, ...] = ()
     pairs: int = 1
+    is_near: bool = False
 
 
 MEETINGS = (
     Meeting(("late file", "tick", "sweep"), (PAUSED,)),
+    Meeting(("late file", "sweep"), (PAUSED,), is_near=True),
     Meeting(("late file", "late file"), (LOST, AWAY)),
     Meeting(("late file", "rollback", "rollback")),
     Meeting(("late file", "plan is undone")),
@@ -84,7 +86,8 @@ def drawn_cast(seed: int) -> Cast:
 
 def _drawn_meeting(chance: Random) -> Cast:
     meeting = chance.choice(MEETINGS)
-    machines = chance.choice((MACHINES, MACHINES[1:]))  # the one that may be lost
+    one = MACHINES[1:]  # which may be lost
+    machines = one if meeting.is_near else chance.choice((MACHINES, one))
     actors = [_actor(chance, command, machines) for command in meeting.commands]
     shares = [share for share in FAULTY if share or not meeting.kinds]
     others = chance.sample(KINDS, chance.randint(0, 1))

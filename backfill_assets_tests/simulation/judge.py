@@ -20,6 +20,8 @@ from backfill_assets.intake.ledger import ARRIVALS, FILES
 from backfill_assets.kernel.core.errors import BackfillError
 from backfill_assets.kernel.core.receipts import Provenance
 from backfill_assets.kernel.core.states import State
+from backfill_assets.kernel.core.view import exists_at
+from backfill_assets.kernel.place.port import LOCKS, RUNS
 from backfill_assets.kernel.tables.home import Lake
 from backfill_assets.kernel.tables.staging import marker_folder, sweep_writes
 from backfill_assets.kernel.tables.versions import (
@@ -65,7 +67,7 @@ BUDGETS = {
     "reader": 230,
     "rollback": 360,
     "release": 190,
-    "sweep": 40,
+    "sweep": 160,
     "plan": 1750,
     "plan goes on": 1750,
     "plan is undone": 2400,
@@ -76,6 +78,7 @@ BUDGETS = {
     "export": 750,
     "forget": 3000,
 }
+IDLE_REQUESTS = 130  # of a tick that has nothing to do: 86 to 96 were seen
 SECONDS_UNTIL_THINNED = 10 * 86_400.0
 SECONDS_LATER = 100 * 86_400.0  # longer than replaced files are kept
 
@@ -89,6 +92,14 @@ def judge_process(thread: Thread, has_faults: bool = False) -> None:
     requests = thread.process.requests
     most = MOST_REQUESTS if has_faults else BUDGETS.get(thread.what, MOST_REQUESTS)
     refuse(requests > most, f"{thread.name} made {requests} requests, and {most} are enough")
+
+
+def judge_idle(thread: Thread) -> None:
+    """A tick of a new process, with nothing left to do, makes few requests, whatever happened."""
+    judge_process(thread)
+    requests = thread.process.requests
+    is_much = requests > IDLE_REQUESTS
+    refuse(is_much, f"{thread.name} made {requests} requests, and {IDLE_REQUESTS} are enough")
 
 
 def judge_waiting(world: World) -> None:
@@ -112,8 +123,10 @@ def judge_lake(world: World) -> None:
     judge_readings(world, opened)
     _judge_exports(world, opened)
     _judge_erasures(world, opened)
+    _judge_leftovers(world, opened)
     _judge_upkeep(world, opened)
     _judge_leftovers(world, opened)
+    _judge_marks(opened[0])
 
 
 def _finish(world: World, opened: Opened) -> None:
@@ -211,7 +224,8 @@ def _judge_upkeep(world: World, opened: Opened) -> None:
     left = [t.names for t in maintain_tables(*opened, act=False).tables if t.names]
     refuse(left, f"upkeep leaves {left}")
     _judge_tables(world, opened)
-    _judge_snapshots(opened[0])
+    _judge_snapshots(world, opened[0])
+    _judge_candidates(world, opened[0])
 
 
 def _judge_thinning(world: World, opened: Opened) -> None:
@@ -233,15 +247,39 @@ def _judge_thinning(world: World, opened: Opened) -> None:
         refuse(is_needed, f"{key} is deleted, and nothing of its time stays")
 
 
-def _judge_snapshots(lake: Lake) -> None:
-    """Each file of each snapshot is there, with its bytes."""
-    for name in snapshot_names(lake):
+def _judge_snapshots(world: World, lake: Lake) -> None:
+    """Each snapshot that nobody dropped is there; each file of each, with its bytes."""
+    there = snapshot_names(lake)
+    gone = world.snapshots.difference(there)
+    refuse(gone, f"the snapshots {gone} are gone")
+    for name in there:
         for table in find_snapshot(lake, name).tables.values():
             for kept in table.files:
                 kept_file_path(lake, name, table, kept)
 
 
+def _judge_candidates(world: World, lake: Lake) -> None:
+    """Each candidate that was made is there, and what it built can be read."""
+    gone = world.candidates.difference(candidate_names(lake))
+    refuse(gone, f"the candidates {gone} are gone")
+    for name in sorted(world.candidates):
+        candidate = find_candidate(lake, name)
+        for table in sorted(candidate.own):
+            if exists_at(head := candidate.store.head(table)):
+                rows_at(candidate, table, head)
+
+
+def _judge_marks(lake: Lake) -> None:
+    """Months later no run, switch or lock of those days has left anything."""
+    shown = lake.place.below(RUNS)
+    refuse(shown, f"nobody deletes the signs of life {shown}")
+    locks = [name for name in lake.place.names(LOCKS) if name.endswith(".lock")]
+    refuse(locks, f"nobody deletes the locks {locks}")
+
+
 def _judge_leftovers(world: World, opened: Opened) -> None:
+    """A sweep leaves no marker and no file of a write that was not committed; all that was is
+    whole."""
     lake, pipeline = opened
     for contract in (*pipeline.contracts, ARRIVALS, FILES):
         sweep_writes(lake, contract.name)

@@ -17,12 +17,14 @@ from deltalake.exceptions import DeltaError
 
 from backfill_assets.buckets import bucket, leases
 from backfill_assets.erasure import erasing
+from backfill_assets.kernel.core.addresses import CANDIDATES
 from backfill_assets.kernel.core.clock import utc_now
 from backfill_assets.kernel.core.view import exists_at
 from backfill_assets.kernel.log import listed_logs, log_state, run_markers, state_files
 from backfill_assets.kernel.tables import committer, staging, store, versions
 from backfill_assets.kernel.write import candidate, derived, known, replace
 from backfill_assets.plans import rollback
+from backfill_assets.reading import whole
 from backfill_assets.upkeep import housekeeping, maintain, removals, thinning
 from backfill_assets_tests.simulation.scheduler import Scheduler
 
@@ -279,6 +281,39 @@ def sweep_unexplained(_: Scheduler) -> Patches:
     return [(staging.Staged, "explaining_loss", lambda _self: nullcontext())]
 
 
+def sweep_leaves_files(_: Scheduler) -> Patches:
+    """A sweep deletes the marker of a write that died, and not its files."""
+    return [(staging, "_delete_unpublished", _nothing)]
+
+
+def candidates_swept(_: Scheduler) -> Patches:
+    """Whoever tidies up after a stopped command takes whole candidates for unfinished ones."""
+    real = whole.WholeFolders.sweep
+
+    def sweep(self: Any) -> None:
+        real(self)
+        for name in self.names() if self.folder == CANDIDATES else ():
+            self.delete(name)
+
+    return [(whole.WholeFolders, "sweep", sweep)]
+
+
+def logs_forgotten(_: Scheduler) -> Patches:
+    """A process reads a log from its first commit on at each look."""
+    real = log_state.LogCache.value
+
+    def value(self: Any, table: Any, *given: Any) -> Any:
+        self._kept.clear()
+        self._in_stores = listed_logs.ListedLogs()
+        return real(self, table, *given)
+
+    return [
+        (log_state.LogCache, "value", value),
+        (log_state, "newest_state", lambda *_: None),
+        (listed_logs, "kept_versions", lambda _table: []),
+    ]
+
+
 Plants = Callable[[Scheduler], Patches]
 PLANTED: dict[str, Plants] = {
     "the fence is off": no_fence,
@@ -308,6 +343,9 @@ PLANTED: dict[str, Plants] = {
     "a swept write does not say so": sweep_unexplained,
     "an erasure keeps replaced files": erasure_keeps_old_files,
     "an asset's rows count as made from what is new": asset_reads_now,
+    "a sweep leaves files": sweep_leaves_files,
+    "whole candidates are tidied up": candidates_swept,
+    "a log is read whole at each look": logs_forgotten,
 }
 
 

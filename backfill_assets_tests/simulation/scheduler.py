@@ -97,6 +97,7 @@ class Scheduler:
     now: float = BEGAN
     processes: list[Process] = field(default_factory=list)
     threads: list[Thread] = field(default_factory=list)
+    _living: list[Thread] = field(default_factory=list)  # those that may go on
     trace: list[str] = field(default_factory=list)
     running: Thread | None = None
     last: Thread | None = None  # which ran last and is not a watcher's
@@ -122,6 +123,7 @@ class Scheduler:
         thread = Thread(process, name, work, is_foreground, wakes_at=self.now)
         thread.stands = greenlet(lambda: self._live(thread), self._hub)
         self.threads.append(thread)
+        self._living.append(thread)
         return thread
 
     def _live(self, thread: Thread) -> None:
@@ -145,14 +147,14 @@ class Scheduler:
 
     def run(self) -> None:
         """Let all go on until every process has ended, or died."""
-        while any(t.is_foreground and self._goes_on(t) for t in self.threads):
+        while any(t.is_foreground and self._goes_on(t) for t in self._living):
             self._step()
 
     def _goes_on(self, thread: Thread) -> bool:
         return not thread.is_over and thread.process.is_alive
 
     def _step(self) -> None:
-        living = [t for t in self.threads if self._goes_on(t)]
+        living = self._living = [t for t in self._living if self._goes_on(t)]
         ready = [t for t in living if max(t.wakes_at, t.process.paused_until) <= self.now]
         if not ready:
             self.now = min(max(t.wakes_at, t.process.paused_until) for t in living)

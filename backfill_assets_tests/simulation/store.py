@@ -64,7 +64,7 @@ class Store:
 
     def _known_of(self, key: str) -> _Known:
         """Raises FileNotFoundError."""
-        status = self.path(key).stat()
+        status = os.stat(f"{self.folder}/{key}")  # noqa: PTH116  # paths took a tenth of the time
         mark = status.st_ino, status.st_size, status.st_mtime_ns
         known = self._known.get(key)
         if known is None or known.mark != mark:

@@ -24,7 +24,12 @@ from backfill_assets_tests.simulation.casts import MACHINES, drawn_cast
 from backfill_assets_tests.simulation.choices import Choices
 from backfill_assets_tests.simulation.faults import Faults
 from backfill_assets_tests.simulation.history import Violation
-from backfill_assets_tests.simulation.judge import judge_lake, judge_process, judge_waiting
+from backfill_assets_tests.simulation.judge import (
+    judge_idle,
+    judge_lake,
+    judge_process,
+    judge_waiting,
+)
 from backfill_assets_tests.simulation.planted import planting
 from backfill_assets_tests.simulation.replaced import standing_in
 from backfill_assets_tests.simulation.scheduler import Endless, Machine, Scheduler, Thread
@@ -182,6 +187,7 @@ def _played(world: World, actors: Sequence[Actor]) -> tuple[str, str]:
             judged = go_alone(world, "judge", partial(judge, world))
             if judged.failure is not None:
                 raise judged.failure
+        judge_idle(go_alone(world, "an idle tick", partial(ACTS["tick"][0], world, Random(0))))
     except (Violation, Endless) as error:
         return str(error), _where(error)
     except Exception as error:  # noqa: BLE001  # whatever it is, the story must tell it

@@ -89,6 +89,9 @@ class World:
     thinned: dict[str, float] = field(default_factory=dict)
     exported: set[str] = field(default_factory=set)  # tables
     forgotten: set[str] = field(default_factory=set)  # entities
+    # Made to their end; of snapshots those that nobody began to drop.
+    candidates: set[str] = field(default_factory=set)
+    snapshots: set[str] = field(default_factory=set)
 
     @property
     def scheduler(self) -> Scheduler:
