@@ -57,8 +57,8 @@ KINDS = (
 # Whoever only reads loses nothing by these; a command that they ended there would never write.
 AT_WRITES = (LOST, LATER, AWAY)
 READING = ("list", "look", "read")  # kinds of requests
-# Times as many faults, at a write that races and while a process stages a write: most of what goes
-# wrong there is worse than elsewhere.
+# Times as many faults, at a write that races and while a process stages a write, and at a commit,
+# which is both, three times three: most of what goes wrong there is worse than elsewhere.
 RACES_MEET = 3
 
 
@@ -150,8 +150,8 @@ class Faults:
 
     def _drawn(self, kind: str, key: str) -> str:
         """The fault that a request meets, `NEVER` for none."""
-        is_risky = is_race(f"{kind} {key}") or bool(self.scheduler.process.staged)
-        share = self.share * RACES_MEET if is_risky else self.share
+        risks = is_race(f"{kind} {key}") + bool(self.scheduler.process.staged)
+        share = self.share * RACES_MEET**risks
         found = (NEVER, *self.kinds)[self.scheduler.choices.draw(len(self.kinds) + 1, share)]
         return NEVER if found in AT_WRITES and kind in READING else found
 
