@@ -10,7 +10,7 @@ from typing import Any
 import pyarrow as pa
 from deltalake import DeltaTable, write_deltalake
 
-from backfill_assets.intake.log_reading import log_versions
+from backfill_assets.intake.log_reading import list_log, log_versions
 from backfill_assets.intake.source_log import TableFile, brought_contents
 from backfill_assets.kernel.log.log import commit_name
 from backfill_assets.kernel.place.choice import place_of_others
@@ -41,7 +41,7 @@ def committed(table: Path | str, at: str, last: int = 1) -> None:
     """Let the newest commits say that they were made then."""
     time = int(datetime.fromisoformat(at).replace(tzinfo=UTC).timestamp() * 1000)
     place = place_of_others(str(table))
-    for name in map(commit_name, log_versions(place)[-last:]):
+    for name in map(commit_name, log_versions(list_log(place))[-last:]):
         actions = [json.loads(line) for line in place.read(name).splitlines()]
         for info in (action["commitInfo"] for action in actions if "commitInfo" in action):
             info.pop("inCommitTimestamp", None)
@@ -49,10 +49,20 @@ def committed(table: Path | str, at: str, last: int = 1) -> None:
         place.write(name, "".join(json.dumps(action) + "\n" for action in actions).encode())
 
 
+def long_table(table: Path, versions: int) -> None:
+    """A table in a folder with commits of that number and one, of which only the first and the last
+    brought rows."""
+    append(table, "2024-03-01 20:00", ("a", "2024-03-01 10:00", "A", 1))
+    for version in range(1, versions):
+        info = {"commitInfo": {"timestamp": 1709324400000 + version, "operation": "nothing"}}
+        (table / commit_name(version)).write_text(json.dumps(info))
+    append(table, "2024-03-03 20:00", ("b", "2024-03-01 10:00", "A", 1))
+
+
 def brought(table: Path | str, first: int = 0) -> list[TableFile]:
     """What every commit in the log brought."""
-    place = place_of_others(str(table))
-    return [*brought_contents(place, log_versions(place), first)[0]]
+    listed = list_log(place_of_others(str(table)))
+    return [*brought_contents(listed, log_versions(listed), first)[0]]
 
 
 def added_files(table: Path | str, version: int = 0) -> list[dict[str, Any]]:

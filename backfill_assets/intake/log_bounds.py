@@ -9,11 +9,13 @@ The kernel and other rooms ask by `kernel.log.log_bounds`. Not here: what the co
 (`kernel.log.log`, `source_log`), and which files they may name (`kernel.log.file_names`).
 """
 
+import io
 import json
+import os
 import re
 from collections.abc import Collection, Iterable, Iterator
 from functools import lru_cache
-from typing import Any
+from typing import Any, BinaryIO
 
 from backfill_assets.intake.json_lines import is_nested_deeper
 from backfill_assets.intake.limited_decoding import examine_apart
@@ -67,6 +69,21 @@ def commit_fault(table: Place, name: str) -> str:
     return next(filter(None, (_sidecar_fault(table, sidecar) for sidecar in sidecars)), "")
 
 
+def bounded_commit(table: Place, name: str) -> tuple[bytes, str]:
+    """The bytes of a commit by its name in the log, and why they must not be used ("": they may
+    be), by one reading. Raises Gone."""
+    why = table.file_fault(f"{LOG}/{name}")
+    if why:
+        return b"", f"its log has the file {name}, {why}"
+    with table.open(f"{LOG}/{name}") as opened:
+        why = _size_fault(name, opened.seek(0, os.SEEK_END))
+        if why:
+            return b"", why
+        opened.seek(0)
+        content = opened.read()
+    return content, _lines_fault(name, io.BytesIO(content))
+
+
 def _sidecar_fault(table: Place, named: str) -> str:
     """Why a sidecar, as its checkpoint names it, must not be read; "" if it may be, or is gone."""
     if not SIDECAR.fullmatch(named):
@@ -113,18 +130,32 @@ def _content_fault(place: Place, name: str, token: Token) -> str:
     """Why a commit or checkpoint, as it is with that token, is beyond the bounds, as a part of a
     sentence: by its bytes, or by its lines, of which the first that is too long or has a fault
     counts. Empty if it is within them."""
-    if token.size > COMMIT_BYTES:
-        which = f"its {_file_kind(name)} {name}"
-        return f"{which} has {token.size} bytes, more than the limit of {COMMIT_BYTES}"
+    why = _size_fault(name, token.size)
+    if why:
+        return why
     if name.endswith(".parquet"):
         return _checkpoint_fault(place, name, token)
     with place.open(f"{LOG}/{name}") as opened:
-        while line := opened.readline(LINE_BYTES + 1):
-            why = f"has a line of more than the limit of {LINE_BYTES} bytes"
-            if len(line) <= LINE_BYTES:
-                why = _action_fault(line)
-            if why:
-                return f"its {_file_kind(name)} {name} {why}"
+        return _lines_fault(name, opened)
+
+
+def _size_fault(name: str, size: int) -> str:
+    """Why a file of a log of so many bytes must not be read; "" if it may be."""
+    if size <= COMMIT_BYTES:
+        return ""
+    which = f"its {_file_kind(name)} {name}"
+    return f"{which} has {size} bytes, more than the limit of {COMMIT_BYTES}"
+
+
+def _lines_fault(name: str, opened: BinaryIO) -> str:
+    """Why the lines of a commit, or of a checkpoint in JSON, must not be read; "" if they may
+    be."""
+    while line := opened.readline(LINE_BYTES + 1):
+        why = f"has a line of more than the limit of {LINE_BYTES} bytes"
+        if len(line) <= LINE_BYTES:
+            why = _action_fault(line)
+        if why:
+            return f"its {_file_kind(name)} {name} {why}"
     return ""
 
 

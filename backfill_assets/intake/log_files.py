@@ -20,11 +20,16 @@ from backfill_assets.intake.deleted_rows import (
     vector_of,
 )
 from backfill_assets.intake.files import NOT_HERE
-from backfill_assets.intake.log_reading import commit_actions, log_error, log_versions, open_at
+from backfill_assets.intake.log_reading import (
+    commit_actions,
+    list_log,
+    log_error,
+    log_versions,
+    open_at,
+)
 from backfill_assets.intake.source_position import TableState
 from backfill_assets.intake.stored_names import stored_columns
 from backfill_assets.kernel.log.file_names import file_fault, printable_name, unquoted_file_name
-from backfill_assets.kernel.log.log import commit_name
 from backfill_assets.kernel.place.port import Place
 
 OWN_FILES = "Name the table that holds the file itself, or deliver files"
@@ -128,15 +133,16 @@ def with_partitions(
     they were added. `start`: the log's first version; `before`: the state before the commit."""
     if not any(_lacks_partition(action, before) for action in actions):
         return actions
-    log_of_table = log_versions(table)
+    listed = list_log(table)
+    first = log_versions(listed).start
     added = dict[str, Any]()
-    for earlier in range(min(start, log_of_table.start), version):
-        if table.exists(commit_name(earlier)):
+    for earlier in range(min(start, first), version):
+        if listed.has_commit(earlier):
             earlier_actions, _ = commit_actions(table, earlier)
             found = [action["add"] for action in earlier_actions if action.get("add")]
             added |= {file["path"]: file.get("partitionValues") for file in found}
-    if log_of_table.start > 0:  # files of a checkpoint
-        held = held_files(table, log_of_table.start, ())
+    if first > 0:  # files of a checkpoint
+        held = held_files(table, first, ())
         added = {a["add"]["path"]: a["add"]["partitionValues"] for a in held} | added
     completed = list[Mapping[str, Any]]()
     for action in actions:

@@ -1,5 +1,5 @@
-"""The log of a Delta table that others write, as far as it is opened: its versions, the actions of
-one, the table at one.
+"""The log of a Delta table that others write, as far as it is opened: what a listing says of it,
+its versions, the actions of one, the table at one.
 
 Not here: what a commit brought (`intake.source_log`) and its data files (`intake.log_files`). What
 cannot be opened is refused by the version.
@@ -8,14 +8,15 @@ cannot be opened is refused by the version.
 import hashlib
 import json
 from collections.abc import Mapping
+from dataclasses import dataclass
 from itertools import pairwise
 from typing import TYPE_CHECKING, Any
 
 from backfill_assets.intake.files import LandingError
-from backfill_assets.intake.log_bounds import checkpoint_versions, commit_fault, log_fault
+from backfill_assets.intake.log_bounds import bounded_commit, checkpoint_versions, log_fault
 from backfill_assets.kernel.core.texts import printable_text
-from backfill_assets.kernel.log.log import LOG, commit_name, versions_in
-from backfill_assets.kernel.place.port import Place
+from backfill_assets.kernel.log.log import LOG, commit_name, names_since, versions_in
+from backfill_assets.kernel.place.port import Place, Token
 
 if TYPE_CHECKING:
     from deltalake import DeltaTable
@@ -24,17 +25,48 @@ NOTHING_READ = "Nothing of it was read"
 RESTORE = "Wait for its writer, or have its owner restore the log"
 
 
-def log_versions(table: Place) -> range:
-    """The versions that the log tells of: from the first one on that can be opened, by commits from
-    the table's beginning or by a checkpoint, whose own commit may be cleaned away. Raises
+@dataclass(frozen=True)
+class ListedLog:
+    """What one listing said of the log of a table: all that a look at it needs to know of which
+    commits there are."""
+
+    table: Place
+    names: frozenset[str]  # in the log
+    tokens: Mapping[str, Token]  # of files in the log, by their names
+
+    def has_commit(self, version: int) -> bool:
+        """Whether the commit itself is there, and not only a checkpoint that tells of it."""
+        return _name_in_log(version) in self.names
+
+    def token(self, version: int) -> Token | None:
+        """The token of a commit; None without one, and of a link."""
+        return self.tokens.get(_name_in_log(version))
+
+
+def list_log(table: Place, since: int = -1) -> ListedLog:
+    """List a table's log: all of it, or in a store what comes from the commit `since` on. A folder
+    is listed whole: somebody may have written into any of its files."""
+    if table.is_store:
+        tokens = names_since(table, since)
+        return ListedLog(table, frozenset(tokens), tokens)
+    # By their names links are there, too, which whoever reads a commit refuses.
+    return ListedLog(table, frozenset(table.names(LOG)), names_since(table, -1))
+
+
+def _name_in_log(version: int) -> str:
+    return commit_name(version).removeprefix(f"{LOG}/")
+
+
+def log_versions(listed: ListedLog) -> range:
+    """The versions that a listing tells of: from the first one on that can be opened, by commits
+    from the table's beginning or by a checkpoint, whose own commit may be cleaned away. Raises
     LandingError where one between the first and the last lacks."""
-    names = table.names(LOG)
-    found, checkpoints = versions_in(names, 0), checkpoint_versions(names)
+    found, checkpoints = versions_in(listed.names, 0), checkpoint_versions(listed.names)
     if not found:
         return range(max(checkpoints), max(checkpoints) + 1) if checkpoints else range(0)
     for before, after in pairwise(found):
         if after > before + 1:
-            raise missing_versions_error(table, before + 1, after - 1)
+            raise missing_versions_error(listed.table, before + 1, after - 1)
     start, last = found[0], found[-1]
     if start > 0:
         openable = [version for version in checkpoints if start - 1 <= version <= last]
@@ -60,9 +92,9 @@ def missing_versions_error(table: Place, first: int, last: int) -> LandingError:
 def commit_actions(table: Place, version: int) -> tuple[list[Mapping[str, Any]], str]:
     """The actions of a commit, and the digest of its bytes. Raises LandingError for one that no log
     has."""
-    if why := commit_fault(table, commit_name(version).removeprefix(f"{LOG}/")):
+    raw, why = bounded_commit(table, _name_in_log(version))
+    if why:
         raise log_error(table, version, f"cannot be read: {why}", RESTORE)
-    raw = table.read(commit_name(version))
     try:
         actions = [json.loads(line) for line in raw.splitlines() if line.strip()]
     except ValueError as error:

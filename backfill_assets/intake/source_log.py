@@ -33,7 +33,9 @@ from backfill_assets.intake.log_files import (
 from backfill_assets.intake.log_reading import (
     NOTHING_READ,
     RESTORE,
+    ListedLog,
     commit_actions,
+    list_log,
     log_error,
     log_versions,
     open_at,
@@ -46,13 +48,13 @@ from backfill_assets.intake.source_position import (
     column_names,
     column_types,
     log_digest,
+    newest_mark,
 )
 from backfill_assets.intake.stored_names import mapping_mode, named_paths
 from backfill_assets.kernel.core.clock import utc_now
 from backfill_assets.kernel.core.errors import SettingsError
 from backfill_assets.kernel.core.texts import printable_text
 from backfill_assets.kernel.log.features import refused_features
-from backfill_assets.kernel.log.log import commit_name
 from backfill_assets.kernel.place.choice import place_of_others
 from backfill_assets.kernel.place.port import Place
 from backfill_assets.kernel.tables.embedded import is_delta, why_not_delta
@@ -122,8 +124,8 @@ def list_source(
 ) -> Listing:
     """The landed files of a source, or the contents of its table by version; `base`: the lake's
     folder. Of a table whose log is as it was at the `known` position, only later commits are
-    opened. `read_before`: the version that an earlier look reached (-1: none), though the log may
-    have been cleaned since.
+    opened. `read_before`: the version that an earlier look reached (-1:
+    none), though the log may have been cleaned since.
 
     Raises SettingsError for an unusable pattern and where no table lies, LandingError for a table
     that cannot be read without loss.
@@ -131,26 +133,45 @@ def list_source(
     if source.table is None:
         return list_files(source.files, base, source.format)
     table = source_table(source, base)
-    if not is_delta(table):
+    first = landed_source(source).first_version
+    listed, known = _listed_log(table, known, first)
+    if not listed.names and not is_delta(table):
         is_found = table.names() if table.is_store else table.local().exists()
         if not is_found:
             return Listing(root_missing=True)
         culprit, fix = why_not_delta(table)
         raise SettingsError(f"[source] table = {source.table!r}", culprit, NOTHING_READ, fix)
-    commits, first = log_versions(table), landed_source(source).first_version
-    if commits and read_before >= commits.start and not table.exists(commit_name(commits.start)):
+    commits = log_versions(listed)
+    if commits and read_before >= commits.start and not listed.has_commit(commits.start):
         commits = commits[1:]  # what only a checkpoint tells was read as a commit
-    if known and (known.first != first or not known.holds(table, commits)):
-        known = None  # another log, or another beginning: all of it is read again
     read = range(known.version + 1, commits.stop) if known else commits
     look = round(utc_now().timestamp() * 1000)  # as commits tell times: in milliseconds
-    files, state = brought_contents(table, read, first, known.state if known else None, look)
+    files, state = brought_contents(listed, read, first, known.state if known else None, look)
     if table.is_store:
         files = _with_presence(table, files)
     position = known
-    if read and table.exists(commit_name(commits[-1])):  # else only a checkpoint tells of it
-        position = Position(commits[-1], log_digest(table, commits), first, state)
+    if read and listed.has_commit(commits[-1]):  # else only a checkpoint tells of it
+        last, digest = commits[-1], log_digest(listed, commits)
+        position = Position(last, digest, first, state, newest_mark(listed, last))
     return TableListing(files, commits=commits, read=read, position=position)
+
+
+def _listed_log(
+    table: Place, known: Position | None, first: int
+) -> tuple[ListedLog, Position | None]:
+    """The log of a table, and the `known` position; None for one that holds no more there, as of
+    another log, or of another beginning: then all of it is read again. In a store only what comes
+    from that position on is listed; and where that is new the whole log, since what is new counts
+    only behind commits that are those that were read."""
+    if known is None or known.first != first:
+        return list_log(table), None
+    if known.newest:
+        listed = list_log(table, known.version)
+        is_newest = max(log_versions(listed), default=-1) == known.version
+        if is_newest and newest_mark(listed, known.version) == known.newest:
+            return listed, known
+    listed = list_log(table)
+    return listed, (known if known.holds(listed) else None)
 
 
 def content_version(name: str) -> int:
@@ -184,7 +205,7 @@ def _with_presence(table: Place, files: tuple[TableFile, ...]) -> tuple[TableFil
 
 
 def brought_contents(
-    table: Place,
+    listed: ListedLog,
     commits: range,
     first: int = 0,
     state: TableState | None = None,
@@ -195,11 +216,11 @@ def brought_contents(
     before them, None if it is not known. A commit counts as later than the one before it, and one
     that says a time beyond a day after `look` (milliseconds since 1970) as of the look, which holds
     no later commit up. Raises LandingError for what cannot be read without loss."""
-    found = list[TableFile]()
+    table, found = listed.table, list[TableFile]()
     if state is None:
         state = _state_at(table, commits.start) if commits.start > 0 else TableState()
     for version in commits:
-        if not table.exists(commit_name(version)):  # only its checkpoint is left
+        if not listed.has_commit(version):  # only its checkpoint is left
             state = replace(_state_at(table, version), time=newest_file_time(table, version))
             if version == first:
                 actions = held_files(table, version, ())

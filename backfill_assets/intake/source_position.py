@@ -11,10 +11,11 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
+from backfill_assets.intake.log_reading import ListedLog, log_versions
 from backfill_assets.kernel.core.digests import digest_of
 from backfill_assets.kernel.core.records import record_of
-from backfill_assets.kernel.log.log import LOG, commit_digest, commit_name
-from backfill_assets.kernel.place.port import Place
+from backfill_assets.kernel.log.log import commit_digest
+from backfill_assets.kernel.place.port import Token
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -52,12 +53,14 @@ class Position:
     digest: str  # see `log_digest`
     first: int  # `first_version` of the settings
     state: TableState
+    newest: str = ""  # see `newest_mark`
 
-    def holds(self, table: Place, commits: range) -> bool:
-        """Whether the commits up to it are still those that were read; `commits`: those in the log
-        now."""
+    def holds(self, listed: ListedLog) -> bool:
+        """Whether the commits up to it are still those that were read, as a listing of the log
+        says."""
+        commits = log_versions(listed)
         return self.version in commits and self.digest == log_digest(
-            table, range(commits.start, self.version + 1)
+            listed, range(commits.start, self.version + 1)
         )
 
 
@@ -69,15 +72,26 @@ def parsed_position(kept: Mapping[str, Any]) -> Position | None:
         return None
 
 
-def log_digest(table: Place, commits: range) -> str:
-    """The digest of the last of these commits, and of size and time of each of them, of an object
-    also of its ETag."""
-    found = table.tokens(LOG)
-    tokens = [token for version in commits if (token := found.get(commit_name(version)))]
-    etags = [t.mark[0] for t in tokens if table.is_store]  # a listing tells no more of the mark
-    return digest_of(
-        [commit_digest(table, commits[-1]), [[t.size, t.changed_at] for t in tokens], *etags]
-    )
+def log_digest(listed: ListedLog, commits: range) -> str:
+    """The digest of size and time of each of these commits, and of an object's ETag; in a folder,
+    where a file can be written to, of the bytes of the last one, too."""
+    tokens = [token for version in commits if (token := listed.token(version))]
+    if listed.table.is_store:
+        return digest_of([_listed_mark(token) for token in tokens])
+    of_last = commit_digest(listed.table, commits[-1])
+    return digest_of([of_last, [[t.size, t.changed_at] for t in tokens]])
+
+
+def newest_mark(listed: ListedLog, version: int) -> str:
+    """What tells the newest commit of a log in a store from one that took its place, as listings
+    say it: while that is the same and the newest, nothing is new. Empty of a folder."""
+    token = listed.token(version) if listed.table.is_store else None
+    return "" if token is None else digest_of(_listed_mark(token))
+
+
+def _listed_mark(token: Token) -> list[object]:
+    """What a listing says of an object, which of the mark is the ETag alone."""
+    return [token.mark[0], token.size, token.changed_at]
 
 
 def column_names(schema: str) -> list[str]:

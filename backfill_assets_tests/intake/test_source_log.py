@@ -12,7 +12,7 @@ import pytest
 from deltalake import DeltaTable
 
 from backfill_assets.intake.files import LandingError
-from backfill_assets.intake.log_reading import log_versions
+from backfill_assets.intake.log_reading import list_log, log_versions
 from backfill_assets.intake.source_log import brought_contents
 from backfill_assets.intake.stored_names import earlier_names
 from backfill_assets.kernel.core.errors import SettingsError
@@ -146,8 +146,8 @@ def test_a_commit_by_which_reading_begins_is_another_content_than_its_changes_al
 def test_names_that_columns_had_are_forgotten_where_reading_begins(table: Path) -> None:
     rename_columns(table, {"id": "number"}, 0)
     rename_columns(table, {"id": "id_now"}, 1)
-    place = place_of_others(str(table))
-    states = [brought_contents(place, log_versions(place), first)[1] for first in (0, 1)]
+    log = list_log(place_of_others(str(table)))
+    states = [brought_contents(log, log_versions(log), first)[1] for first in (0, 1)]
     assert [earlier_names(s.paths, s.schema) for s in states] == [{"number": "id_now"}, {}]
 
 
@@ -189,8 +189,8 @@ def test_a_commit_by_a_clock_far_ahead_counts_as_of_the_look_and_holds_no_later_
 ) -> None:
     committed(table, "2099-01-01 10:00")
     append(table, "2024-03-03 20:00", ROW)
-    place, look = place_of_others(str(table)), 1_795_000_000_000
-    (first, ahead, last), state = brought_contents(place, log_versions(place), look=look)
+    log, look = list_log(place_of_others(str(table))), 1_795_000_000_000
+    (first, ahead, last), state = brought_contents(log, log_versions(log), look=look)
     assert [f.mtime_ns // 1_000_000 for f in (ahead, last)] == [look, 1_709_496_000_000]
     assert [bool(f.committed_ms) for f in (first, ahead, last)] == [False, True, False]
     assert state.time == 1_709_496_000_000
@@ -227,7 +227,7 @@ def test_half_a_commit_and_a_lost_one_are_named(table: Path) -> None:
     log.write_text(whole)
     (table / "_delta_log" / f"{1:020d}.json").unlink()
     with pytest.raises(LandingError, match="its log lacks version 1, which was not read yet"):
-        log_versions(place_of_others(str(table)))
+        log_versions(list_log(place_of_others(str(table))))
 
 
 def test_a_log_without_its_first_commits_and_a_checkpoint_is_named(table: Path) -> None:

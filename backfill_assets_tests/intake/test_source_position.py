@@ -12,14 +12,14 @@ from typing import Any
 
 import pytest
 
-from backfill_assets.intake.log_reading import log_versions
+from backfill_assets.intake.log_reading import list_log
 from backfill_assets.intake.source_log import TableListing, list_source
 from backfill_assets.intake.source_position import Position, parsed_position
 from backfill_assets.kernel.core.records import json_of
 from backfill_assets.kernel.log.log import commit_name
 from backfill_assets.kernel.place.choice import place_of_others
 from backfill_assets.kernel.tables.settings import load_settings
-from backfill_assets_tests.tables import append, settings_text
+from backfill_assets_tests.tables import append, long_table, settings_text
 
 pytestmark = pytest.mark.usefixtures("storages")
 ROW = ("a", "2024-03-01 10:00", "A", 1)
@@ -43,11 +43,7 @@ def kept(found: TableListing) -> Position:
 def table(tmp_path: Path) -> Path:
     """A table of two hundred commits, of which only the first and the last brought rows."""
     (tmp_path / "lake.toml").write_text(settings_text("orders"))
-    append(tmp_path / "orders", "2024-03-01 20:00", ROW)
-    for version in range(1, 200):
-        info = {"commitInfo": {"timestamp": 1709324400000 + version, "operation": "nothing"}}
-        (tmp_path / "orders" / commit_name(version)).write_text(json.dumps(info))
-    append(tmp_path / "orders", "2024-03-03 20:00", ("b", *ROW[1:]))
+    long_table(tmp_path / "orders", 200)
     return tmp_path / "orders"
 
 
@@ -98,5 +94,4 @@ def test_a_log_that_is_not_the_one_that_was_read_is_read_whole(table: Path, how:
             os.utime(log, ns=(before.st_atime_ns, before.st_mtime_ns))
     else:
         log.unlink()
-    place = place_of_others(str(table))
-    assert not known.holds(place, log_versions(place))
+    assert not known.holds(list_log(place_of_others(str(table))))
