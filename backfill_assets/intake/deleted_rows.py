@@ -12,7 +12,6 @@ after it tell; who asks has the log judged before (`intake.log_bounds`).
 
 import base64
 import json
-import re
 import string
 import struct
 import uuid
@@ -26,7 +25,7 @@ from urllib.parse import unquote
 from backfill_assets.intake.log_bounds import SIDECARS
 from backfill_assets.intake.log_reading import commit_actions
 from backfill_assets.kernel.log.file_names import file_fault, name_fault, printable_name
-from backfill_assets.kernel.log.log import LOG
+from backfill_assets.kernel.log.log import LOG, parsed_checkpoint
 from backfill_assets.kernel.place.port import Place
 
 if TYPE_CHECKING:
@@ -49,10 +48,6 @@ PLAIN_COOKIE, RUNS_COOKIE = 12346, 12347
 FEW_CONTAINERS = 4  # fewer of a bitmap with runs have no offsets
 MOST_LISTED = 4096  # rows of a container that lists them; one with more has a bit for each
 CONTAINER_ROWS = 1 << 16
-# Of a checkpoint: its version, and how many parts there are of it, if it has parts.
-CHECKPOINT = re.compile(
-    r"([0-9]{20})\.checkpoint(?:\.[0-9]{10}\.([0-9]{10})|\..{36})?\.(?:parquet|json)"
-)
 VECTOR_COLUMNS = ("add.path", "add.deletionVector", "sidecar.path")  # of one in Parquet
 
 
@@ -147,9 +142,9 @@ def _newest_checkpoint(names: Collection[str], version: int) -> tuple[int, list[
     parts; -1 and none without one."""
     parts_by_version = defaultdict[int, dict[str, int]](dict)  # of which there are so many
     for name in names:
-        found = CHECKPOINT.fullmatch(name)
-        if found and int(found[1]) <= version:
-            parts_by_version[int(found[1])][name] = int(found[2] or 1)
+        found = parsed_checkpoint(name)
+        if found and found.version <= version:
+            parts_by_version[found.version][name] = found.parts
     for at in sorted(parts_by_version, reverse=True):
         parts = parts_by_version[at]
         for count in sorted({*parts.values()}):

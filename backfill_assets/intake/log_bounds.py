@@ -21,17 +21,12 @@ from backfill_assets.intake.json_lines import is_nested_deeper
 from backfill_assets.intake.limited_decoding import examine_apart
 from backfill_assets.intake.text_lines import Limits, Unreadable
 from backfill_assets.kernel.log.file_names import printable_name
-from backfill_assets.kernel.log.log import LOG
+from backfill_assets.kernel.log.log import LOG, parsed_checkpoint
 from backfill_assets.kernel.place.port import Place, Token
 
 LINE_BYTES = 64 << 20  # of one action: the statistics of 2,000 columns take less than one MiB
 COMMIT_BYTES = 1 << 30  # a commit that adds a million files has about half of it
 OWN_JSON = ("stats", "schemaString")  # texts of an action that are JSON themselves
-# Whole, in numbered parts, or (v2) under 36 signs of any kind, which delta-rs takes for a UUID.
-CHECKPOINT = re.compile(
-    r"([0-9]{20})\.checkpoint"
-    r"(?:\.parquet|\.[0-9]{10}\.[0-9]{10}\.parquet|\..{36}\.(?:parquet|json))"
-)
 LAST_CHECKPOINT = "_last_checkpoint"
 SIDECARS = "_sidecars"
 NEWEST = 10**20  # a version has 20 digits at most
@@ -44,12 +39,13 @@ def log_fault(table: Place, version: int | None = None) -> str:
     """Why a table's log must not be read up to a version (None: the newest); "" if it may be."""
     names = table.names(LOG)
     last = NEWEST if version is None else version
-    checkpoints = {n: at for n, at in _versions_by_name(CHECKPOINT, names).items() if at <= last}
+    checkpoints = {n: at for n, at in _checkpoints_by_name(names).items() if at <= last}
     newest = max(checkpoints.values(), default=-1)
     wanted = [name for name, at in checkpoints.items() if at == newest]
     wanted += [name for name in names if name == LAST_CHECKPOINT]
-    commits = sorted(_versions_by_name(COMMIT, names).items())
-    wanted += [name for name, at in commits if newest <= at <= last]
+    matches = {name: COMMIT.fullmatch(name) for name in sorted(names)}
+    commits = {name: int(found[1]) for name, found in matches.items() if found}
+    wanted += [name for name, at in commits.items() if newest <= at <= last]
     return next(filter(None, (commit_fault(table, name) for name in wanted)), "")
 
 
@@ -63,7 +59,7 @@ def commit_fault(table: Place, name: str) -> str:
     if token is None:
         return ""
     why = _content_fault(table, name, token)
-    if why or not CHECKPOINT.fullmatch(name):
+    if why or parsed_checkpoint(name) is None:
         return why
     sidecars = _sidecar_names(table, name, token)
     return next(filter(None, (_sidecar_fault(table, sidecar) for sidecar in sidecars)), "")
@@ -116,13 +112,13 @@ def _data_fault(table: Place, name: str, token: Token) -> str:
 
 def checkpoint_versions(names: Collection[str]) -> set[int]:
     """The versions at which there is a checkpoint, by the names in a log."""
-    return {*_versions_by_name(CHECKPOINT, names).values()}
+    return {*_checkpoints_by_name(names).values()}
 
 
-def _versions_by_name(pattern: re.Pattern[str], names: Collection[str]) -> dict[str, int]:
-    """The versions in those names that the pattern fits, by name."""
-    matches = {name: pattern.fullmatch(name) for name in names}
-    return {name: int(found[1]) for name, found in matches.items() if found}
+def _checkpoints_by_name(names: Collection[str]) -> dict[str, int]:
+    """The versions of the files of checkpoints among the names in a log."""
+    parsed = {name: parsed_checkpoint(name) for name in names}
+    return {name: found.version for name, found in parsed.items() if found}
 
 
 @lru_cache(maxsize=4096)

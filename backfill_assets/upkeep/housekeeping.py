@@ -26,9 +26,9 @@ from backfill_assets.kernel.log.file_names import file_fault
 from backfill_assets.kernel.log.log import (
     LOG,
     LiveFile,
-    checkpoint_name,
     commit_name,
     first_version_of,
+    parsed_checkpoint,
     torn_checkpoints,
 )
 from backfill_assets.kernel.log.log_state import LOGS
@@ -226,29 +226,32 @@ def _old_checkpoints(table: Place, since: int) -> tuple[list[str], int]:
     the oldest that stays. A torn one is left to `mend`, and an adopted table is opened by the one
     of its first version, or by one before it."""
     first = max(since, first_version_of(table) + 1)
-    found = sorted(_checkpoints_from(table, first))
+    names = _checkpoints_from(table, first)
+    found = sorted(names)
     if len(found) <= KEPT_CHECKPOINTS:
         return [], found[0] if found else since
     # A power cut tears no object of a store.
     torn = set[str]() if table.is_store else {*torn_checkpoints(table)}
-    names = [checkpoint_name(version) for version in found]
-    whole = [v for v, name in zip(found, names, strict=True) if name.rpartition("/")[2] not in torn]
+    whole = [version for version in found if names[version].rpartition("/")[2] not in torn]
     old, kept = whole[:-KEPT_CHECKPOINTS], whole[-KEPT_CHECKPOINTS:]
-    return [checkpoint_name(version) for version in old], kept[0] if kept else since
+    return [names[version] for version in old], kept[0] if kept else since
 
 
-def _checkpoints_from(table: Place, first: int) -> list[int]:
-    """The versions of a table's checkpoints from one on; a store lists no name before it."""
+def _checkpoints_from(table: Place, first: int) -> dict[int, str]:
+    """The names in a table of its checkpoints of one file, as delta-rs writes them, by their
+    versions from one on; a store lists no name before it."""
     if table.is_store:
         listed = [*table.tokens(LOG, commit_name(first).removesuffix(".json"))]
     else:
         listed = [f"{LOG}/{name}" for name in table.names(LOG)]
-    found = list[int]()
+    found = dict[int, str]()
     for name in listed:
-        stem, _, ending = name.removeprefix(f"{LOG}/").partition(".")
-        if ending == "checkpoint.parquet" and stem.isdecimal():
-            found.append(int(stem))
-    return [version for version in found if version >= first]
+        checkpoint = parsed_checkpoint(name.removeprefix(f"{LOG}/"))
+        if checkpoint is None or checkpoint.version < first:
+            continue
+        if name.endswith(".checkpoint.parquet"):
+            found[checkpoint.version] = name
+    return found
 
 
 def uneven_files(lake: Lake, contract: Contract, file_bytes: int) -> Layout:

@@ -14,7 +14,7 @@ from contextlib import suppress
 from dataclasses import dataclass
 from datetime import UTC, date, datetime
 from functools import partial
-from typing import Any, TypeVar
+from typing import Any, NamedTuple, TypeVar
 from urllib.parse import unquote
 
 from deltalake import DeltaTable
@@ -45,9 +45,10 @@ FILE_DIGEST_CHARS = 16
 HEAD = ".head"  # beside the commits: the newest version with its digest
 MAGIC = b"PAR1"  # first and last bytes of a whole Parquet file
 HINT = "_last_checkpoint"
-# Whole, in numbered parts of so many, or (v2) under a name of 36 signs.
+# Whole, in numbered parts of so many, or (v2) under 36 signs, which delta-rs takes for a UUID.
 CHECKPOINT = re.compile(
-    r"([0-9]+)\.checkpoint(?:\.[0-9]{10}\.([0-9]{10})|\..{36})?\.(?:parquet|json)"
+    r"([0-9]{20})\.checkpoint"
+    r"(?:(?:\.[0-9]{10}\.([0-9]{10}))?\.parquet|\..{36}\.(?:parquet|json))"
 )
 COMMIT = re.compile(r"([0-9]{1,20})\.json")  # not by `isdigit`, which takes `²`, too
 T = TypeVar("T")
@@ -438,6 +439,20 @@ def _damaged_log_error(table: Place, error: Exception) -> Exception:
     )
 
 
+class CheckpointFile(NamedTuple):
+    """A file of a checkpoint, by its name."""
+
+    version: int
+    parts: int  # how many such files make up the checkpoint
+
+
+def parsed_checkpoint(name: str) -> CheckpointFile | None:
+    """What a name in a log says of a checkpoint, in each form that Delta's protocol has; None of
+    any other name."""
+    found = CHECKPOINT.fullmatch(name)
+    return CheckpointFile(int(found[1]), int(found[2] or 1)) if found else None
+
+
 def checkpoint_name(version: int) -> str:
     """The name of the checkpoint at a version in its table; it need not exist."""
     return f"{LOG}/{version:020d}.checkpoint.parquet"
@@ -459,14 +474,13 @@ def torn_checkpoints(table: Place) -> list[str]:
     """Names in the log of checkpoints, or parts of them, that are no whole Parquet file, or whose
     version has no whole commit; and of a hint that names such a checkpoint or a missing one."""
     first = first_version_of(table)  # checkpoints before it are others'
-    torn, whole = list[str](), Counter[tuple[int, int]]()  # by version, and how many parts it has
+    torn, whole = list[str](), Counter[CheckpointFile]()
     for name in sorted(table.names(LOG)):
-        found = CHECKPOINT.fullmatch(name)
-        if found is None or int(found[1]) < first:
+        found = parsed_checkpoint(name)
+        if found is None or found.version < first:
             continue
-        version = int(found[1])
-        if _is_whole_checkpoint(table, name, version):
-            whole[version, int(found[2] or 1)] += 1
+        if _is_whole_checkpoint(table, name, found.version):
+            whole[found] += 1
         else:
             torn.append(name)
     there = {version for (version, parts), count in whole.items() if count >= parts}

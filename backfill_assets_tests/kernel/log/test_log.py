@@ -23,6 +23,7 @@ from backfill_assets.kernel.log.log import (
     DamagedLog,
     commit_name,
     open_delta,
+    parsed_checkpoint,
     torn_checkpoints,
 )
 from backfill_assets.kernel.log.log_state import LOGS
@@ -183,6 +184,26 @@ def test_a_foreign_commit_to_a_table_laid_out_by_month_touches_all_days_of_that_
     assert (min(found), max(found), len(found)) == (date(2024, 2, 1), date(2024, 2, 29), 29)
     commit_days(table, 2, 0)
     assert day(0) not in LOGS.state(place_of(table), COLUMN).foreign
+
+
+@pytest.mark.parametrize(
+    ("name", "told"),
+    [
+        (f"{3:020d}.checkpoint.parquet", (3, 1)),
+        (f"{3:020d}.checkpoint.{1:010d}.{4:010d}.parquet", (3, 4)),
+        (f"{3:020d}.checkpoint.80a083e8-7026-4e79-81be-64bd76c43a11.json", (3, 1)),
+        (f"{3:020d}.checkpoint.80a083e8-7026-4e79-81be-64bd76c43a11.parquet", (3, 1)),
+        (f"{3:020d}.checkpoint.json", None),
+        (f"{3:020d}.checkpoint.{1:010d}.{4:010d}.json", None),
+        (f"{3:020d}.json", None),
+        ("3.checkpoint.parquet", None),
+        (HINT, None),
+    ],
+)
+def test_a_checkpoint_is_known_by_each_form_of_its_name(
+    name: str, told: tuple[int, int] | None
+) -> None:
+    assert parsed_checkpoint(name) == told
 
 
 def checkpoint(table: Path, version: int, content: bytes, hint: str) -> Path:
