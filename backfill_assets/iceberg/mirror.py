@@ -4,7 +4,8 @@ time.
 Not here: columns and rows of the mirror (`mirrored_columns`, `mirrored_rows`), and who reads it, as
 any Delta table of others. The mirror's log is compared with the table's list of snapshots: those
 after the last one that was mirrored follow. Where snapshots in between have expired, one commit has
-the difference. A snapshot that only rewrote rows says so, and changes nothing for readers.
+the difference; as where some cannot be read, and a later one can. A snapshot that only rewrote rows
+says so, and changes nothing for readers.
 """
 
 import json
@@ -35,20 +36,35 @@ class Mirrored:
     snapshots: int = 0  # that became commits
     files: int = 0  # whose rows were copied
     left_out: tuple[str, ...] = ()  # columns of types that Delta lacks
+    # Snapshots that cannot be read, and have a later one that can and has what is left of theirs.
+    passed_over: list[int] = field(default_factory=list)
 
     def __str__(self) -> str:
         told = f"{self.snapshots} snapshot(s), {self.files} file(s) copied: version {self.version}"
+        if self.passed_over:
+            told += f"; passed over {', '.join(map(str, self.passed_over))}, which cannot be read"
         return told + (f"; left out {', '.join(self.left_out)}" if self.left_out else "")
+
+
+class UnreadableSnapshot(BackfillError):
+    """A snapshot that pyiceberg cannot read: it has equality deletes, or files of it are gone."""
 
 
 def mirror_table(table: "Table", place: Place) -> Mirrored:
     """Bring a mirror at `place`, which may not be there yet, up to an Iceberg table; stopped
     halfway, the next run goes on. Raises BackfillError for a place that is no mirror of this table,
-    and for what cannot be read of it."""
+    and UnreadableSnapshot where the newest snapshot cannot be read."""
     done = Mirrored(version=max(commit_versions(place), default=-1))
-    for snapshot, time, schema in _states_to_mirror(table, _last_snapshot(table, place, done)):
+    states = [*_states_to_mirror(table, _last_snapshot(table, place, done))]
+    newest, _, _ = states[-1]
+    for snapshot, time, schema in states:
         before = _Before(place, done.version)
-        _Commit(table, place, before, schema, time, snapshot, done).write()
+        try:
+            _Commit(table, place, before, schema, time, snapshot, done).write()
+        except UnreadableSnapshot:
+            if snapshot == newest:
+                raise
+            done.passed_over.append(snapshot)
     return done
 
 
@@ -220,12 +236,18 @@ class _Commit:
         self.done.files += 1
         return {"path": name, "partitionValues": {}, "modificationTime": self.time, **told}
 
-    def _unreadable(self, error: Exception) -> BackfillError:
-        culprit = f"snapshot {self.snapshot} cannot be read ({' '.join(str(error).split())[:200]})"
-        fix = "Have its owner rewrite its data files, which takes deletes in, or restore them"
-        return _mirror_error(self.table, culprit, fix)
+    def _unreadable(self, error: Exception) -> UnreadableSnapshot:
+        return UnreadableSnapshot(
+            _shown_name(self.table),
+            f"snapshot {self.snapshot} cannot be read ({' '.join(str(error).split())[:200]})",
+            "Nothing more was mirrored",
+            "Have its owner rewrite its data files, which takes deletes in, or restore them",
+        )
 
 
 def _mirror_error(table: "Table", culprit: str, fix: str) -> BackfillError:
-    name = ".".join(table.name())
-    return BackfillError(f"the Iceberg table {name}", culprit, "Nothing more was mirrored", fix)
+    return BackfillError(_shown_name(table), culprit, "Nothing more was mirrored", fix)
+
+
+def _shown_name(table: "Table") -> str:
+    return f"the Iceberg table {'.'.join(table.name())}"

@@ -29,6 +29,7 @@ class MirrorAnswer(TypedDict):
     snapshots: int  # that became commits
     files: int  # whose rows were copied
     left_out: tuple[str, ...]  # columns of types that Delta lacks
+    passed_over: list[int]  # snapshots that cannot be read, before one that can
 
 
 @click.command()
@@ -52,6 +53,7 @@ def mirror(name: str, folder: str) -> None:
         snapshots=done.snapshots,
         files=done.files,
         left_out=done.left_out,
+        passed_over=done.passed_over,
     )
     write_answer(answer, [f"mirrored   {name}: {done}"])
 
@@ -61,7 +63,7 @@ def _iceberg_table(name: str) -> "Table":
     and where its catalog does not have it."""
     try:
         from pyiceberg.catalog import load_catalog
-        from pyiceberg.exceptions import NoSuchNamespaceError, NoSuchTableError
+        from pyiceberg.exceptions import NoSuchNamespaceError, NoSuchTableError, RESTError
         from pyiceberg.utils.config import Config
     except ImportError:
         culprit = "the package pyiceberg is not installed"
@@ -73,7 +75,7 @@ def _iceberg_table(name: str) -> "Table":
         told = Config().get_catalog_config(catalog) or {}  # of now, not as of the import
         named = {key: value for key, value in told.items() if isinstance(value, str)}
         return load_catalog(catalog, **named).load_table(table)
-    except (NoSuchTableError, NoSuchNamespaceError, ValueError) as error:
+    except (NoSuchTableError, NoSuchNamespaceError, RESTError, OSError, ValueError) as error:
         culprit = f"the catalog {catalog} does not give it ({' '.join(str(error).split())[:200]})"
         fix = "Correct the name, or the catalog in .pyiceberg.yaml"
         raise _table_error(name, culprit, fix) from error

@@ -10,13 +10,17 @@ from typing import Any
 
 import pyarrow as pa
 import pytest
+from deltalake import DeltaTable
 from pyiceberg.catalog.sql import SqlCatalog
+from pyiceberg.manifest import DataFile, DataFileContent, FileFormat
 from pyiceberg.table import Table
+from pyiceberg.table.metadata import TableMetadata, TableMetadataV3
 from pyiceberg.table.snapshots import Operation, Summary
 from pyiceberg.transforms import IdentityTransform
+from pyiceberg.typedef import Record
 from pyiceberg.types import LongType, StringType
 
-from backfill_assets.iceberg.mirror import mirror_table
+from backfill_assets.iceberg.mirror import UnreadableSnapshot, mirror_table
 from backfill_assets.kernel.core.errors import BackfillError
 from backfill_assets.kernel.log.log import commit_name
 from backfill_assets.kernel.place.choice import place_of_others
@@ -189,3 +193,111 @@ def test_a_table_that_was_made_anew_is_refused(
     catalog.drop_table("shop.orders")
     with pytest.raises(BackfillError, match=r"is no mirror of this table.*Name an empty folder"):
         mirror_table(catalog.create_table("shop.orders", SCHEMA), place)
+
+
+def keep_newest_snapshot(table: Table) -> None:
+    """Expire all others, and delete the files that only they have, as an owner's upkeep does."""
+    others = [s.snapshot_id for s in table.metadata.snapshots[:-1]]
+    table.maintenance.expire_snapshots().by_ids(others).commit()
+    needed = {task.file.file_path for task in table.scan().plan_files()}
+    folder = Path(table.location().removeprefix("file://"))
+    for file in folder.rglob("*.parquet"):
+        if f"file://{file}" not in needed:
+            file.unlink()
+
+
+def test_the_snapshot_that_was_read_last_may_expire_and_lose_its_files(
+    lake: Lake, table: Table, tmp_path: Path
+) -> None:
+    doors = Doors(lake, table, tmp_path / "mirror")
+    doors.assert_same()
+    table.overwrite(rows((1, D1, "other"), (5, D2, "new")))
+    table.append(rows((6, D2, "g")))
+    keep_newest_snapshot(table)
+    doors.assert_same()
+    keep_newest_snapshot(table)
+    doors.assert_same()
+
+
+def delete_by_values(table: Table) -> int:
+    """Commit a file that deletes rows by their values, as streaming engines write it; gives the
+    snapshot."""
+    (task, *_) = table.scan().plan_files()
+    told: dict[str, Any] = {
+        "content": DataFileContent.EQUALITY_DELETES,
+        "file_path": f"{task.file.file_path}.deletes",
+        "file_format": FileFormat.PARQUET,
+        "partition": Record(),
+        "record_count": 1,
+        "file_size_in_bytes": task.file.file_size_in_bytes,
+        "equality_ids": [1],
+    }
+    deleting = DataFile.from_args(**told)
+    deleting.spec_id = 0
+    with table.transaction() as transaction, transaction.update_snapshot().fast_append() as change:
+        change.append_data_file(deleting)
+    return table.metadata.snapshots[-1].snapshot_id
+
+
+def newest_has_files_of(table: Table, version: int) -> None:
+    """Let the newest snapshot have the files of an earlier one, as after a rewrite of data files,
+    which takes deletes in."""
+    *others, newest = table.metadata.snapshots
+    rewritten = newest.model_copy(update={"manifest_list": others[version].manifest_list})
+    table.metadata = table.metadata.model_copy(update={"snapshots": [*others, rewritten]})
+
+
+def test_equality_deletes_are_refused_and_a_later_snapshot_without_them_is_read(
+    lake: Lake, table: Table, tmp_path: Path
+) -> None:
+    doors = Doors(lake, table, tmp_path / "mirror")
+    table.append(rows((5, D2, "e")))
+    unreadable = delete_by_values(table)
+    refusal = rf"snapshot {unreadable} cannot be read \(.*equality deletes"
+    with pytest.raises(UnreadableSnapshot, match=refusal):
+        mirror_table(table, doors.place)
+    assert DeltaTable(doors.place.uri()).version() == 1, "what comes before is mirrored"
+    table.append(rows((7, D2, "later")))
+    with pytest.raises(UnreadableSnapshot, match="equality deletes"):
+        mirror_table(table, doors.place)
+    newest_has_files_of(table, 0)
+    done = mirror_table(table, doors.place)
+    assert (done.version, done.passed_over) == (2, [unreadable])
+    assert f"passed over {unreadable}, which cannot be read" in str(done)
+    assert doors.source.read_on() == counted(table.scan().to_arrow().to_pylist())
+
+
+def test_files_of_the_newest_snapshot_that_are_gone_are_named_and_nothing_is_lost(
+    lake: Lake, table: Table, tmp_path: Path
+) -> None:
+    doors = Doors(lake, table, tmp_path / "mirror")
+    table.append(rows((7, D2, "g")))
+    (newest,) = {task.file.file_path for task in table.scan().plan_files()} - {
+        task.file.file_path
+        for task in table.scan(snapshot_id=table.metadata.snapshots[0].snapshot_id).plan_files()
+    }
+    file = Path(newest.removeprefix("file://"))
+    content = file.read_bytes()
+    file.unlink()
+    with pytest.raises(UnreadableSnapshot, match="cannot be read"):
+        mirror_table(table, doors.place)
+    assert DeltaTable(doors.place.uri()).version() == 0
+    file.write_bytes(content)
+    doors.assert_same()
+
+
+def as_format_3(metadata: TableMetadata) -> TableMetadata:
+    """The metadata as an upgrade to format v3 with row lineage leaves it."""
+    told = json.loads(metadata.model_dump_json())
+    lineage = {"first-row-id": 0, "added-rows": 3}
+    snapshots = [snapshot | lineage for snapshot in told["snapshots"]]
+    upgraded = told | {"format-version": 3, "next-row-id": 3, "snapshots": snapshots}
+    return TableMetadataV3.model_validate(upgraded)
+
+
+def test_a_table_of_format_3_with_row_lineage_is_mirrored(
+    lake: Lake, table: Table, tmp_path: Path
+) -> None:
+    table.metadata = as_format_3(table.metadata)
+    doors = Doors(lake, table, tmp_path / "mirror")
+    assert doors.source.read_on() == counted(table.scan().to_arrow().to_pylist())

@@ -2,6 +2,7 @@
 not. Not here: the mirror itself (`test_mirror`)."""
 
 import json
+from collections.abc import Iterator
 from pathlib import Path
 
 import pyarrow as pa
@@ -11,6 +12,9 @@ from pyiceberg.catalog.sql import SqlCatalog
 
 from backfill_assets.cli.app import app
 from backfill_assets.kernel.tables.home import Lake
+from backfill_assets_tests.iceberg.rest_catalog import TOKEN, rest_catalog
+
+ROWS = pa.table({"id": [1, 2]})
 
 
 @pytest.fixture
@@ -30,8 +34,7 @@ def run(lake: Lake, *words: str) -> Result:
 def test_a_folder_beside_the_lake_is_brought_up_to_the_table(
     lake: Lake, catalog: SqlCatalog
 ) -> None:
-    rows = pa.table({"id": [1, 2]})
-    catalog.create_table("sales.orders", rows.schema).append(rows)
+    catalog.create_table("sales.orders", ROWS.schema).append(ROWS)
     first = run(lake, "shop.sales.orders", "mirror")
     assert first.exit_code == 0, first.output
     assert "1 snapshot(s), 1 file(s) copied: version 0" in first.output
@@ -55,3 +58,39 @@ def test_a_table_that_no_catalog_has_is_refused(
     assert (found.exit_code != 0, told in " ".join(found.output.split())) == (True, True), (
         found.output
     )
+
+
+@pytest.fixture
+def rest(catalog: SqlCatalog, monkeypatch: pytest.MonkeyPatch) -> Iterator[str]:
+    """A REST catalog called `far` with the tables of `catalog`, known by variables alone."""
+    with rest_catalog(catalog) as address:
+        monkeypatch.setenv("PYICEBERG_CATALOG__FAR__URI", address)
+        monkeypatch.setenv("PYICEBERG_CATALOG__FAR__TOKEN", TOKEN)
+        yield address
+
+
+def test_a_table_of_a_rest_catalog_is_mirrored(lake: Lake, catalog: SqlCatalog, rest: str) -> None:
+    table = catalog.create_table("sales.orders", ROWS.schema)
+    table.append(ROWS)
+    first = run(lake, "far.sales.orders", "mirror")
+    assert (first.exit_code, TOKEN in first.output) == (0, False), first.output
+    assert "1 snapshot(s), 1 file(s) copied: version 0" in first.output
+    table.append(ROWS)
+    assert (
+        "1 snapshot(s), 1 file(s) copied: version 1"
+        in run(lake, "far.sales.orders", "mirror").output
+    )
+
+
+def test_what_a_rest_catalog_does_not_give_is_refused_without_its_token(
+    lake: Lake, rest: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    absent = run(lake, "far.sales.absent", "mirror")
+    monkeypatch.setenv("PYICEBERG_CATALOG__FAR__TOKEN", f"other-{TOKEN}")
+    denied = run(lake, "far.sales.absent", "mirror")
+    monkeypatch.setenv("PYICEBERG_CATALOG__FAR__URI", "http://127.0.0.1:9")
+    unreachable = run(lake, "far.sales.absent", "mirror")
+    for found in (absent, denied, unreachable):
+        assert isinstance(found.exception, SystemExit), found.output
+        assert "the catalog far does not give it" in " ".join(found.output.split()), found.output
+        assert TOKEN not in found.output
