@@ -80,15 +80,20 @@ class States:
             self.contracts.values(), view, self.frontiers.of_inputs, self._is_of_old_code
         )
         self._known: dict[str, dict[date, State]] = {name: {} for name in self.contracts}
+        # By table, and by parameters, code and settings of a write: as `_deciding_digests`.
+        self._deciding: dict[str, dict[tuple[str, str, str], Mapping[date, str] | None]] = {
+            name: {} for name in self.contracts
+        }
 
     def of(self, table: str, day: date) -> State:
         """The state of a day: closed, held, pending, missing, stale, incomplete, unpinned,
         outdated, provisional, else fresh (first match)."""
         known = self._known[table]
-        if day not in known:
+        state = known.get(day)
+        if state is None:
             is_closed = self.view.table(table).is_closed(day)
-            known[day] = State.CLOSED if is_closed else self._judge_day(table, day)
-        return known[day]
+            known[day] = state = State.CLOSED if is_closed else self._judge_day(table, day)
+        return state
 
     def of_open(self, table: str, day: date) -> State:
         """The state that a day has where its table is open, and that a closed day would have."""
@@ -112,6 +117,8 @@ class States:
 
     def _judge_written(self, table: str, day: date, receipt: DayReceipt) -> State:
         """The state of a day with this newest receipt, which is neither held nor pending."""
+        if self._is_plainly_fresh(table, day, receipt):
+            return State.FRESH
         if self._is_stale(table, day, receipt):
             return State.STALE
         if receipt.entry.built is Built.INCOMPLETE:
@@ -152,6 +159,26 @@ class States:
     def _is_made_open(self, wanted: Input, key: date) -> bool:
         """Whether a written period of an input is not over."""
         return self.latest(wanted.table, key) is not None and self.is_open(wanted.table, key)
+
+    def _is_plainly_fresh(self, table: str, day: date, receipt: DayReceipt) -> bool:
+        """Whether the digest of the day says alone that it is fresh: so it is of nearly all days,
+        which are then not asked the questions of the other states."""
+        entry = receipt.entry
+        if entry.built is not Built.COMPLETE or day in self.view.table(table).foreign:
+            return False
+        digests = self._deciding_digests(table, receipt)
+        return digests is not None and entry.input_digest == digests[day]
+
+    def _deciding_digests(self, table: str, receipt: DayReceipt) -> Mapping[date, str] | None:
+        """Today's digests of days, where a complete day of this receipt's write that names its own
+        is fresh; None where more decides. The same for all days of a write."""
+        known = self._deciding[table]
+        write = (receipt.parameters, receipt.code_digest, receipt.settings_digest)
+        if write not in known:
+            # Whether a load came to its end decides, too; and what old code made is outdated.
+            more_decides = self.contracts[table].is_landed or self._is_of_old_code(table, receipt)
+            known[write] = None if more_decides else self.digests.deciding_of(table, receipt)
+        return known[write]
 
     def frontier(self, table: str) -> datetime | None:
         """The frontier that decides the table's cuts and maturity."""
