@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any, TypedDict
 
 import click
 
+from backfill_assets.cli.json_text import json_texts
 from backfill_assets.kernel.core.addresses import address_of
 from backfill_assets.kernel.core.answers import DayText
 from backfill_assets.kernel.core.days import (
@@ -29,7 +30,6 @@ from backfill_assets.kernel.core.errors import BackfillError, TransientError
 from backfill_assets.kernel.core.ownership import BY, whoami
 from backfill_assets.kernel.core.process import LAKE_OPTION, lake_folder
 from backfill_assets.kernel.core.receipts import Provenance
-from backfill_assets.kernel.core.records import json_of
 from backfill_assets.kernel.core.rooms import offered_function
 from backfill_assets.kernel.core.texts import printable_text
 from backfill_assets.kernel.core.write_mode import OnBadDays, WriteMode
@@ -290,11 +290,16 @@ def wants_json() -> bool:
 
 
 def print_json(document: Any) -> None:
-    """Write one JSON document to stdout; characters that a screen does not show are escaped."""
-    text = json.dumps(json_of(document), indent=2, default=str, ensure_ascii=False, allow_nan=False)
-    click.echo(
-        NOT_ASCII.sub(lambda c: c[0] if c[0].isprintable() else json.dumps(c[0])[1:-1], text)
-    )
+    """Write one JSON document to stdout, piece by piece; characters that a screen does not show are
+    escaped."""
+    for text in json_texts(document):
+        click.echo(NOT_ASCII.sub(_shown_character, text), nl=False)
+    click.echo()
+
+
+def _shown_character(found: re.Match[str]) -> str:
+    """A character as JSON shows it: escaped where a screen does not show it."""
+    return found[0] if found[0].isprintable() else json.dumps(found[0])[1:-1]
 
 
 def say_cut_periods(contracts: "Iterable[Contract]", days: DayRange | None) -> None:

@@ -157,6 +157,12 @@ class StatusReport:
 
     def to_dict(self) -> StatusForm:
         """Return the report as JSON values."""
+        values: StatusForm = json_of(self.values())
+        return values
+
+    def values(self) -> dict[str, Any]:
+        """Return what `to_dict` makes JSON values of, by the keys of `StatusForm`: days are
+        `DayStatus`."""
         report: dict[str, Any] = {
             "lake": self.lake,
             "from": self.days.start if self.days else None,
@@ -176,8 +182,7 @@ class StatusReport:
         }
         if self.unread:
             report["unread"] = self.unread
-        values: StatusForm = json_of(report)
-        return values
+        return report
 
 
 @cache

@@ -101,16 +101,16 @@ def status(days: DayRange | None, **flags: bool) -> Output:
     readers_wait = say_why_readers_wait(lake)
 
     def document() -> dict[str, Any]:
-        """The report as JSON values, which take as long as all the rest: a `StatusAnswer`."""
+        """What is written as a `StatusAnswer`: a million days become JSON values one by one."""
         found: dict[str, Any] = {
-            **report.to_dict(),
+            **report.values(),
             "needs_a_person": needs_a_person,
             "unusable": unused,
             "candidates": candidates,
             "readers_wait": readers_wait,
         }
         if flags["stale"]:
-            found["days"] = [d for d in found["days"] if d["state"] == State.STALE]
+            found["days"] = [day for day in report if day.state is State.STALE]
         return found
 
     lines = [_declared_totals(unused)]

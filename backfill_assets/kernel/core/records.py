@@ -55,7 +55,9 @@ def json_of(value: Any) -> Any:
         return value.to_dict()
     if is_dataclass(value):
         return {
-            f.name: json_of(getattr(value, f.name)) for f in fields(value) if _is_written(f, value)
+            name: json_of(getattr(value, name))
+            for name, field in _fields_of(type(value))
+            if _is_written(field, value)
         }
     if isinstance(value, Mapping):
         return {str(json_of(key)): json_of(item) for key, item in value.items()}
@@ -64,8 +66,15 @@ def json_of(value: Any) -> Any:
     return _scalar_of(value)
 
 
-def _is_written(field: "Field[Any]", record: object) -> bool:
-    return field.metadata != IF_OTHER or getattr(record, field.name) != _default_of(field)
+@cache
+def _fields_of(kind: Any) -> "tuple[tuple[str, Field[Any] | None], ...]":
+    """The names of the fields of a class of records; with the field where it is not always
+    written."""
+    return tuple((f.name, f if f.metadata == IF_OTHER else None) for f in fields(kind))
+
+
+def _is_written(field: "Field[Any] | None", record: object) -> bool:
+    return field is None or getattr(record, field.name) != _default_of(field)
 
 
 def _default_of(field: "Field[Any]") -> object:
