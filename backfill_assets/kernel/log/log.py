@@ -85,7 +85,7 @@ class Commit:
         return self.receipt is not None and self.receipt.write_id == write_id
 
 
-@dataclass(frozen=True)
+@dataclass(slots=True, unsafe_hash=True)  # not frozen: a million are made, and nobody changes one
 class LiveFile:
     """A data file of a table version: its path below the table as delta-rs gives it (quoted, as the
     log writes it), partition value and bytes."""

@@ -167,10 +167,20 @@ def _state_of(content: Content) -> TableView:
     another."""
     writes = [(*write, _instant_of(frontier)) for *write, frontier in content["writes"]]
     latest = dict[date, DayReceipt]()
-    for day, (number, irreproducible, *values) in content["days"].items():
-        entry = _entry_of(*values)
-        write = writes[number]  # version to frontier, in the order of `DayReceipt`'s fields
-        latest[_day_of(day)] = DayReceipt(*(entry, *write, irreproducible))
+    for day, (number, irreproducible, columns, counts, parts, *values) in content["days"].items():
+        rows, fingerprint, input_digest, built, scheme = values
+        entry = DayEntry(
+            rows,
+            fingerprint,
+            input_digest,
+            BUILT[built],
+            shared_mapping(counts) if counts else NOTHING,
+            scheme,
+            parts or NOTHING,
+            None if columns is None else shared_mapping(columns),
+        )
+        # Of the write version to frontier, in the order of `DayReceipt`'s fields.
+        latest[_day_of(day)] = DayReceipt(*(entry, *writes[number], irreproducible))
     frontiers, closure = content["frontiers"].items(), content["closure"]
     return TableView(
         version=content["version"],
@@ -189,29 +199,6 @@ def _state_of(content: Content) -> TableView:
 def _day_of(text: str) -> date:
     """The day of that text: one object for all tables, whose states name the same days."""
     return date.fromisoformat(text)
-
-
-def _entry_of(  # noqa: PLR0913 - each is a value of the list
-    columns: Mapping[str, str] | None,
-    counts: Mapping[str, int],
-    parts: Mapping[str, str],
-    rows: int,
-    fingerprint: str,
-    input_digest: str,
-    built: str,
-    scheme: int,
-) -> DayEntry:
-    """The entry of a day, from the values that `_packed_day` wrote of it, in their order."""
-    return DayEntry(
-        rows,
-        fingerprint,
-        input_digest,
-        BUILT[built],
-        shared_mapping(counts) if counts else NOTHING,
-        scheme,
-        parts or NOTHING,
-        None if columns is None else shared_mapping(columns),
-    )
 
 
 def _instant_of(text: str | None) -> datetime | None:
