@@ -33,10 +33,12 @@ from backfill_assets.kernel.place.folder import Folder
 from backfill_assets.kernel.place.port import MOST_AT_ONCE
 from backfill_assets.kernel.tables.home import Lake, open_lake
 from backfill_assets.kernel.tables.staging import Staged
+from backfill_assets.kernel.tables.view import read_view
 from backfill_assets.kernel.write.audit import audit_files
 from backfill_assets.kernel.write.replace import Write, replace_days
 from backfill_assets.pipeline.chosen import chosen_pipeline
 from backfill_assets.pipeline.tables import tables
+from backfill_assets.reading.rejected import ledgers_of
 from backfill_assets.reports.status import lake_status
 from backfill_assets.upkeep.doctor import VerifyRequest, verify_tables
 from backfill_assets_tests.benchmarks.long_logs import lake_of
@@ -112,6 +114,10 @@ def test_a_machine_that_knows_nothing_asks_the_same_however_long_the_logs_are(
             assert found.totals()["t000_00"] == {State.FRESH: 5}
 
         asked[commits] = counted(moto_server, look)
+        lake = open_lake(machine(address, tmp_path / "reader"))
+        contracts = chosen_pipeline(lake).contracts
+        again = counted(moto_server, partial(read_view, lake, contracts))
+        assert again == {"LIST": len(contracts) + len(ledgers_of(contracts))}, "nothing is new"
     assert asked[100] == asked[1_100], "of a long log only its end is listed"
     assert asked[100].total() <= 270, asked
 

@@ -54,16 +54,21 @@ def json_of(value: Any) -> Any:
     if hasattr(value, "to_dict"):
         return value.to_dict()
     if is_dataclass(value):
-        return {
-            name: json_of(getattr(value, name))
-            for name, field in _fields_of(type(value))
-            if _is_written(field, value)
-        }
+        return _values_of(value)
     if isinstance(value, Mapping):
         return {str(json_of(key)): json_of(item) for key, item in value.items()}
     if isinstance(value, (set, frozenset)):
         return sorted(json_of(item) for item in value)
     return _scalar_of(value)
+
+
+def _values_of(record: Any) -> dict[str, Any]:
+    """The values of a record's fields by name, as JSON values."""
+    return {
+        name: json_of(getattr(record, name))
+        for name, field in _fields_of(type(record))
+        if _is_written(field, record)
+    }
 
 
 @cache
