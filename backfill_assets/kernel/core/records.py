@@ -64,9 +64,10 @@ def json_of(value: Any) -> Any:
 
 def _values_of(record: Any) -> dict[str, Any]:
     """The values of a record's fields by name, as JSON values."""
+    kind: Any = type(record)
     return {
         name: json_of(getattr(record, name))
-        for name, field in _fields_of(type(record))
+        for name, field in _fields_of(kind)
         if _is_written(field, record)
     }
 

@@ -4,14 +4,16 @@ Tested here: `kernel.core.states`, each state by an example. Not tested here: wh
 (`test_digests.py`).
 """
 
+from collections.abc import Callable
 from dataclasses import replace
-from datetime import timedelta
+from datetime import date, timedelta
 
 import pytest
 
 from backfill_assets.kernel.core.days import midnight
 from backfill_assets.kernel.core.receipts import Built, DayEntry
 from backfill_assets.kernel.core.states import Codes, State, States
+from backfill_assets.kernel.core.view import DayReceipt
 from backfill_assets.kernel.core.write_mode import MERGE
 from backfill_assets_tests.builders import CODE, CONTRACTS, Story, day, loaded
 
@@ -163,6 +165,48 @@ def test_the_first_match_counts() -> None:
         State.OUTDATED,
         State.FRESH,
     ]
+
+
+class _AskedInFull(States):
+    """States that ask all questions of the rule of each day."""
+
+    def _is_plainly_fresh(self, table: str, day: date, receipt: DayReceipt) -> bool:
+        return False
+
+
+def _forget_parameters(story: Story) -> None:
+    """The newest receipts of two tables do not name the parameters of their days."""
+    for name in ("features", "labels"):
+        before = story.tables[name]
+        latest = {d: replace(receipt, parameters="") for d, receipt in before.latest.items()}
+        story.tables[name] = replace(before, latest=latest)
+
+
+SPOILED: dict[str, Callable[[Story], object]] = {
+    "nothing": lambda story: story,
+    "late data": lambda story: story.land(day(9), "late").load(day(9), touching=[day(5)]),
+    "a load without an end": lambda story: story.land(day(9), "x").load(day(9), finish=False),
+    "a day of others": lambda story: story.edit("features", day(5)),
+    "another content": lambda story: story.build("staging", day(5), content="other"),
+    "an incomplete day": lambda story: story.rewrite("staging", day(5), built=Built.INCOMPLETE),
+    "a merged day": lambda story: story.rewrite("features", day(5), built=Built.MERGED),
+    "a held day": lambda story: story.rewrite("features", day(5), built=Built.HELD),
+    "no parameters": _forget_parameters,
+    "another grace": lambda story: setattr(story, "grace", timedelta(hours=5)),
+    "other code": lambda story: story.codes.update(features=Codes("code-2", CODE.settings_digest)),
+    "other settings": lambda story: story.codes.update(labels=Codes(CODE.code_digest, "other")),
+    "no code": lambda story: story.codes.pop("features"),
+}
+
+
+@pytest.mark.parametrize("spoil", SPOILED)
+def test_a_day_that_is_fresh_by_its_digest_alone_is_so_by_the_whole_rule(spoil: str) -> None:
+    story = _built()
+    SPOILED[spoil](story)
+    found, asked = (kind(CONTRACTS, story.view(), story.codes) for kind in (States, _AskedInFull))
+    for contract in CONTRACTS:
+        expected = [asked.of(contract.name, d) for d in ALL_DAYS]
+        assert [found.of(contract.name, d) for d in ALL_DAYS] == expected, contract.name
 
 
 def test_an_incomplete_input_makes_what_is_built_from_it_incomplete() -> None:
