@@ -24,7 +24,7 @@ from backfill_assets.kernel.core.needs import needed_days
 from backfill_assets.kernel.core.records import json_of
 from backfill_assets.kernel.core.rooms import offered_function
 from backfill_assets.kernel.core.states import State, States
-from backfill_assets.kernel.core.view import DayReceipt, LakeView
+from backfill_assets.kernel.core.view import LakeView
 from backfill_assets.kernel.place.port import answers_of
 from backfill_assets.kernel.tables.data_files import column_type_names, refuse_altered_version
 from backfill_assets.kernel.tables.home import Lake
@@ -285,28 +285,25 @@ def day_rows(
     """Return these days of every table, by table; `why` as for `lake_status`."""
     changing = stale_after_needed(states)
 
-    def culprits_of(table: str, day: date, receipt: DayReceipt, reason: str) -> tuple[str, ...]:
+    def culprits_of(table: str, day: date, version: int, reason: str) -> tuple[str, ...]:
         """What `why` names of a stale day beside the reason: what the view keeps of a receipt does
         not name the versions of its inputs."""
-        full_receipt = lake.store.receipt(table, receipt.version)
-        reasons = full_reasons(states, table, day, full_receipt)
+        reasons = full_reasons(states, table, day, lake.store.receipt(table, version))
         return tuple(text for text in reasons if text != reason)
 
-    def status_of(table: str, day: date, receipt: DayReceipt | None) -> DayStatus:
-        state = states.of(table, day)
+    def status_of(table: str, day: date) -> DayStatus:
+        state, receipt = states.of(table, day), states.latest(table, day)
         reason = brief_reason(states, table, day, state)
         found = DayStatus(table, day, state, reason=reason, will_change=day in changing[table])
         if receipt is not None:
             found.rows, found.version = receipt.entry.rows, receipt.version
             if why and state is State.STALE:
-                found.culprits = culprits_of(table, day, receipt, reason)
+                found.culprits = culprits_of(table, day, receipt.version, reason)
         return found
 
     found = {}
     for name in states.contracts:
-        latest = states.view.table(name).latest
-        own = states.keys_in(name, days)
-        found[name] = tuple(status_of(name, day, latest.get(day)) for day in own)
+        found[name] = tuple(status_of(name, day) for day in states.keys_in(name, days))
     return found
 
 
