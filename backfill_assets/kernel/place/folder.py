@@ -97,13 +97,6 @@ class Folder(Place):
         except ABSENT:
             return None
 
-    def size(self, name: str) -> int | None:
-        """As the port says; `status` asks it of each live file of a lake, which needs no token."""
-        try:
-            return os.stat(self._path_of(name)).st_size
-        except ABSENT:
-            return None
-
     def open(self, name: str, *, at_end: bool = False, at_hand: bool = False) -> BufferedReader:
         """As the port says. Raises OSError for what is no regular file: a pipe would never be read
         to its end."""
