@@ -311,14 +311,13 @@ class Digests:
             return False
         return self._matches_digest(recorded, f"{table} {receipt.parameters}", narrow, day)
 
-    def deciding_of(self, table: str, receipt: DayReceipt) -> Mapping[date, str] | None:
-        """Today's digests of the days of a table, where a day with this `receipt` that names its
-        own is current and of today's inputs; None where the receipt names other parameters than
-        today's, or cannot name what its step read."""
+    def is_made_as_today(self, table: str, receipt: DayReceipt) -> bool:
+        """Whether a day with this `receipt` that is current is so by today's parameters, and the
+        receipt can name all that its step read."""
         reading = self._reading_of(table, receipt)
         if self.unpinned(receipt):
-            return None
-        return reading.digests if reading.made is None or reading.is_made_as_today else None
+            return False
+        return reading.made is None or reading.is_made_as_today
 
     def is_todays(self, table: str, day: date, receipt: DayReceipt) -> bool:
         """Whether the day's latest `receipt` names today's inputs by today's parameters: by the

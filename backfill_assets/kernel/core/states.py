@@ -80,8 +80,8 @@ class States:
             self.contracts.values(), view, self.frontiers.of_inputs, self._is_of_old_code
         )
         self._known: dict[str, dict[date, State]] = {name: {} for name in self.contracts}
-        # By table, and by parameters, code and settings of a write: as `_deciding_digests`.
-        self._deciding: dict[str, dict[tuple[str, str, str], Mapping[date, str] | None]] = {
+        # By table, and by parameters, code and settings of a write: as `_is_decided_by_inputs`.
+        self._decided: dict[str, dict[tuple[str, str, str], bool]] = {
             name: {} for name in self.contracts
         }
 
@@ -161,23 +161,23 @@ class States:
         return self.latest(wanted.table, key) is not None and self.is_open(wanted.table, key)
 
     def _is_plainly_fresh(self, table: str, day: date, receipt: DayReceipt) -> bool:
-        """Whether the digest of the day says alone that it is fresh: so it is of nearly all days,
+        """Whether the inputs of the day say alone that it is fresh: so they do of nearly all days,
         which are then not asked the questions of the other states."""
-        entry = receipt.entry
-        if entry.built is not Built.COMPLETE or day in self.view.table(table).foreign:
+        if receipt.entry.built is not Built.COMPLETE or day in self.view.table(table).foreign:
             return False
-        digests = self._deciding_digests(table, receipt)
-        return digests is not None and entry.input_digest == digests[day]
+        if not self._is_decided_by_inputs(table, receipt):
+            return False
+        return self.digests.is_current(table, day, receipt)
 
-    def _deciding_digests(self, table: str, receipt: DayReceipt) -> Mapping[date, str] | None:
-        """Today's digests of days, where a complete day of this receipt's write that names its own
-        is fresh; None where more decides. The same for all days of a write."""
-        known = self._deciding[table]
+    def _is_decided_by_inputs(self, table: str, receipt: DayReceipt) -> bool:
+        """Whether a complete day of this receipt's write is fresh where its inputs are today's; the
+        same for all days of the write."""
+        known = self._decided[table]
         write = (receipt.parameters, receipt.code_digest, receipt.settings_digest)
         if write not in known:
             # Whether a load came to its end decides, too; and what old code made is outdated.
             more_decides = self.contracts[table].is_landed or self._is_of_old_code(table, receipt)
-            known[write] = None if more_decides else self.digests.deciding_of(table, receipt)
+            known[write] = not more_decides and self.digests.is_made_as_today(table, receipt)
         return known[write]
 
     def frontier(self, table: str) -> datetime | None:
