@@ -182,6 +182,10 @@ def _forget_parameters(story: Story) -> None:
         story.tables[name] = replace(before, latest=latest)
 
 
+def _give_grace(story: Story) -> None:
+    story.grace = timedelta(hours=5)
+
+
 SPOILED: dict[str, Callable[[Story], object]] = {
     "nothing": lambda story: story,
     "late data": lambda story: story.land(day(9), "late").load(day(9), touching=[day(5)]),
@@ -192,7 +196,7 @@ SPOILED: dict[str, Callable[[Story], object]] = {
     "a merged day": lambda story: story.rewrite("features", day(5), built=Built.MERGED),
     "a held day": lambda story: story.rewrite("features", day(5), built=Built.HELD),
     "no parameters": _forget_parameters,
-    "another grace": lambda story: setattr(story, "grace", timedelta(hours=5)),
+    "another grace": _give_grace,
     "other code": lambda story: story.codes.update(features=Codes("code-2", CODE.settings_digest)),
     "other settings": lambda story: story.codes.update(labels=Codes(CODE.code_digest, "other")),
     "no code": lambda story: story.codes.pop("features"),
