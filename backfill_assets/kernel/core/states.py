@@ -117,8 +117,15 @@ class States:
 
     def _judge_written(self, table: str, day: date, receipt: DayReceipt) -> State:
         """The state of a day with this newest receipt, which is neither held nor pending."""
-        if self._is_plainly_fresh(table, day, receipt):
-            return State.FRESH
+        if not self._is_plainly_right(table, day, receipt):
+            wrong = self._wrong_state(table, day, receipt)
+            if wrong is not None:
+                return wrong
+        return State.PROVISIONAL if self.is_open(table, day) else State.FRESH
+
+    def _wrong_state(self, table: str, day: date, receipt: DayReceipt) -> State | None:
+        """The state of a written day that a rebuild would make otherwise; None where it would
+        not."""
         if self._is_stale(table, day, receipt):
             return State.STALE
         if receipt.entry.built is Built.INCOMPLETE:
@@ -130,7 +137,7 @@ class States:
         is_merged = receipt.entry.built is Built.MERGED
         if is_merged or self._is_outdated(table, day, receipt):
             return State.OUTDATED
-        return State.PROVISIONAL if self.is_open(table, day) else State.FRESH
+        return None
 
     def is_open(self, table: str, day: date) -> bool:
         """Whether days of the period that begins on `day` are still to come: by the frontier, of an
@@ -160,9 +167,9 @@ class States:
         """Whether a written period of an input is not over."""
         return self.latest(wanted.table, key) is not None and self.is_open(wanted.table, key)
 
-    def _is_plainly_fresh(self, table: str, day: date, receipt: DayReceipt) -> bool:
-        """Whether the inputs of the day say alone that it is fresh: so they do of nearly all days,
-        which are then not asked the questions of the other states."""
+    def _is_plainly_right(self, table: str, day: date, receipt: DayReceipt) -> bool:
+        """Whether the inputs of the day say alone that a rebuild would give the same: so they do of
+        nearly all days, which are then not asked the questions of the other states."""
         if receipt.entry.built is not Built.COMPLETE or day in self.view.table(table).foreign:
             return False
         if not self._is_decided_by_inputs(table, receipt):

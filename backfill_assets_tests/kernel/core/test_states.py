@@ -170,7 +170,7 @@ def test_the_first_match_counts() -> None:
 class _AskedInFull(States):
     """States that ask all questions of the rule of each day."""
 
-    def _is_plainly_fresh(self, table: str, day: date, receipt: DayReceipt) -> bool:
+    def _is_plainly_right(self, table: str, day: date, receipt: DayReceipt) -> bool:
         return False
 
 
