@@ -18,7 +18,7 @@ import dagster as dg
 from backfill_assets.dagster.adapter.context import PLAIN, Naming
 from backfill_assets.dagster.adapter.dagster_private import newest_materializations
 from backfill_assets.dagster.adapter.printed_commands import command_with_lake
-from backfill_assets.kernel.core.calendars import DAILY, Calendar
+from backfill_assets.kernel.core.calendars import Calendar
 from backfill_assets.kernel.core.commands import show_command
 from backfill_assets.kernel.core.contracts import Column, Contract
 from backfill_assets.kernel.core.days import contiguous_ranges, parse_day, ranges_text
@@ -408,14 +408,15 @@ def changes_summary(
     after: Mapping[date, DayEntry],
     published: WriteResult,
     same_rows: Set[date] = frozenset(),
-    calendar: Calendar = DAILY,
+    calendar: Calendar | None = None,
 ) -> str:
     """Rows before and after of every changed day, the newest first up to a month of them, and the
     sums over all.
 
     `before` holds the days that had a receipt, `after` all days of the run, `same_rows` the days
-    that were only rewritten; `calendar` is the table's.
+    that were only rewritten; `calendar` is the table's (None: of days).
     """
+    calendar = calendar or Calendar()
     changed = sorted((after.keys() & published.changed) - same_rows, reverse=True)
     kept = len(after) - len(changed)
     lines = [_summary_headline(changed, kept, len(same_rows), published, calendar.count_text)]

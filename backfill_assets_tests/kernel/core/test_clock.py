@@ -16,6 +16,7 @@ from backfill_assets_tests.sources import PACKAGE, sources
 MACHINES = {
     "cli/dagster_site.py",
     "kernel/core/clock.py",
+    "engines/class_archive.py",
     "engines/server.py",
     "kernel/place/processes.py",
     "buckets/local_copies.py",
