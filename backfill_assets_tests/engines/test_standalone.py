@@ -192,7 +192,7 @@ def test_a_cluster_that_others_use_is_waited_for_with_one_warning(
     with caplog.at_level(logging.WARNING):
         await_first_task(session, master.settings(), tmp_path / "none.log")  # type: ignore[arg-type]
     assert not session.is_interrupted
-    (said,) = [r.message for r in caplog.records if r.name == standalone.__name__]
+    (said,) = [r.getMessage() for r in caplog.records if r.name == standalone.__name__]
     assert "others use the cluster" in said
     assert "of which 0 and 3,072 are free" in said
 
