@@ -27,7 +27,7 @@ from backfill_assets.cli.common import (
     target_option,
 )
 from backfill_assets.cli.drawing import draw_table, remark, say
-from backfill_assets.cli.landing_command import observed_lake
+from backfill_assets.cli.landing_command import observed_lake, rough_rows
 from backfill_assets.cli.output import write_answer
 from backfill_assets.cli.progress import ProgressLines, RunForm, RunOutcome, TableOutcome
 from backfill_assets.engines.lake_session import LakeSession
@@ -282,8 +282,8 @@ def _draw_outcome(lake: Lake, request: Work, outcome: RunOutcome) -> None:
 @dataclass(frozen=True)
 class Forecast:
     """The outcome of a backfill: `rows` per table where a run would compute, write and refuse
-    nothing; else None, whether the run surely needs the engine, and how many rows its first table
-    reads, by receipts."""
+    nothing; else None, whether the run surely needs the engine, and about how many rows it reads
+    first: its first table by receipts, and new files by their sizes."""
 
     rows: Mapping[str, int] | None
     needs_engine: bool = False
@@ -309,6 +309,7 @@ def foresee_run(
         # The first table decides: where its days are refused, nothing is computed.
         computes_rows = bool(to_compute) and _is_buildable(states, to_compute[0], days)
         rows = _rows_to_read(states, to_compute[0], days, force) if computes_rows else 0
+        rows += 0 if comparison is None else rough_rows(comparison)
         return Forecast(None, counts_landed_rows or computes_rows, rows)
     if not all(_would_pass_gates(lake, states, name, days) for name in names):
         return Forecast(None)  # the run refuses days, and shows why

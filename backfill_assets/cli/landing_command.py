@@ -150,7 +150,7 @@ def scan_each_source(lake: Lake) -> tuple[frozenset[date], list[BackfillError]]:
             )
         return frozenset(), [*unlisted, *unread]
     if comparison.counts_rows:
-        session.begin(_rough_rows(comparison))  # while files are read and parsed
+        session.begin(rough_rows(comparison))  # while files are read and parsed
     from backfill_assets.intake.scan import scan_each
 
     report, failed = scan_each(session)
@@ -159,7 +159,7 @@ def scan_each_source(lake: Lake) -> tuple[frozenset[date], list[BackfillError]]:
     return report.blocked, [*failed, *unread]
 
 
-def _rough_rows(comparison: Comparison) -> int:
+def rough_rows(comparison: Comparison) -> int:
     """About how many rows files that are new hold, by their sizes alone."""
     return sum(file.size for file in comparison.fresh) // BYTES_A_ROW
 

@@ -9,6 +9,7 @@ import pytest
 
 from backfill_assets.cli.backfill import chosen_tables, foresee_run, is_computed
 from backfill_assets.cli.common import Overrides
+from backfill_assets.cli.landing_command import BYTES_A_ROW
 from backfill_assets.cli.progress import RunOutcome
 from backfill_assets.intake.ledger import FILES
 from backfill_assets.kernel.core.days import ONE_DAY, DayRange, some_days
@@ -137,6 +138,17 @@ def test_what_landed_needs_a_run_of_the_table_that_loads_it_and_of_no_other(made
     (lake.root / "landing" / "new.jsonl").write_text("{}\n")
     assert foresee_run(KnownStates(lake, pipeline), ["raw"], SPAN).rows is None
     assert foresee_run(KnownStates(lake, pipeline), ["staging"], SPAN).rows == {"staging": 3 * DAYS}
+
+
+def test_new_files_by_their_sizes_and_receipts_tell_how_many_rows_a_run_reads_first(
+    made: Made,
+) -> None:
+    lake, pipeline = made
+    forced = foresee_run(KnownStates(lake, pipeline), ["features"], SPAN, force=True)
+    assert forced.rows_to_read == 3 * DAYS, "those of staging on the same days"
+    (lake.root / "landing" / "new.jsonl").write_text("{}\n" * 160)
+    landed_one = foresee_run(KnownStates(lake, pipeline), ["raw"], SPAN)
+    assert landed_one.rows_to_read == 160 * len("{}\n") // BYTES_A_ROW
 
 
 def test_the_engine_is_started_for_days_to_make_and_not_for_what_will_be_refused(
