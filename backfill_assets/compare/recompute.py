@@ -51,8 +51,8 @@ class SessionOnOwnServer(LakeSession):
 
     home: Path = Path()
 
-    def spark(self) -> "SparkSession":
-        """A live session on that server, started if need be."""
+    def for_reading(self) -> "SparkSession":
+        """A live session on that server, started if need be; `spark` gives the same one."""
         return open_session(self.home, self.engine)
 
 

@@ -150,6 +150,7 @@ class LakeSession:
 
     lake: Lake
     project_session: Any = field(default=None, repr=False, compare=False, kw_only=True)
+    first_rows: int = field(default=0, repr=False, compare=False, kw_only=True)  # see `begin`
 
     def of_source(self, name: str) -> Self:
         """The session of the lake narrowed to one of its sources."""
@@ -171,7 +172,13 @@ class LakeSession:
             )
         size = spark.memory, spark.cores, spark.idle_minutes
         found = EngineSettings(
-            spark.engine, *size, spark.confs, umask, spark.open_port, spark.trust_jars
+            spark.engine,
+            *size,
+            spark.confs,
+            umask,
+            spark.open_port,
+            spark.trust_jars,
+            optimises=self.first_rows >= MANY_ROWS,
         )
         return found if found.computes_here else replace(found, bucket=bucket)
 
@@ -301,15 +308,15 @@ class LakeSession:
     def begin(self, rows: int = 0) -> None:
         """Start an embedded engine in the background, for work on about so many rows at first;
         returns at once."""
-        begin_server(self.lake.root, self._sized_engine(rows))
+        begin_server(self.lake.root, self._expecting(rows).engine)
 
     def expect(self, rows: int) -> None:
         """Prepare the session for queries over about so many rows."""
-        open_session(self.lake.root, self._sized_engine(rows))  # a server that is to start is sized
-        set_confs(self.spark(), size_confs(self.engine, rows))
+        set_confs(self._expecting(rows).spark(), size_confs(self.engine, rows))
 
-    def _sized_engine(self, rows: int) -> EngineSettings:
-        return replace(self.engine, optimises=rows >= MANY_ROWS)
+    def _expecting(self, rows: int) -> Self:
+        """This session, whose server begins with about so many rows if it is not there yet."""
+        return replace(self, first_rows=rows)
 
     def read(
         self, table: str, version: int, day_column: str, days: Iterable[date] | None = None

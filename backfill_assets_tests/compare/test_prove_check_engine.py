@@ -20,6 +20,7 @@ ASKED = """
     from backfill_assets.kernel.core.days import inclusive_range, parse_day
     from backfill_assets.engines.server import stop_server
     from backfill_assets.engines.session import drop_session
+    from backfill_assets.engines.supervisor import ServerFolder
     from backfill_assets.kernel.write.model import make_pipeline
     from backfill_assets.compare.prove import check_engine
     from backfill_assets.pipeline.tables import tables
@@ -48,7 +49,10 @@ ASKED = """
         return replace(table, transform=lambda frames, chunk: made(frames, chunk).withColumn("value_short", change))
 
     other = replace(pipeline, tables=tuple(map(otherwise, pipeline.tables)))
+    drop_session(lake.root)
+    stop_server(lake.root, force=True)
     told["otherwise"] = check_engine(lake, other, features, ["features"], "sail").to_dict()
+    told["a server of the lake"] = ServerFolder.of(lake.root).record() is not None
     told["untouched"] = snapshot(lake)["features"] == before["features"]
     named = "".join(c.read_text() for c in (lake.tables / "features/_delta_log").glob("*.json"))
     told["left over"] = [str(p) for p in (lake.tables / "features").rglob("*.parquet")
@@ -74,5 +78,6 @@ def test_days_are_computed_again_from_the_inputs_of_their_receipts_and_nothing_i
     assert [d["day"] for d in features["days"] if not d["equal"]] == ["2024-03-01"]
     assert [set(d["columns"]) for d in features["differing"]] == [{"value_short"}]
     assert features["samples"][0]["key"]
+    assert not told["a server of the lake"], "the opinion is an engine's of its own"
     assert told["untouched"]
     assert told["left over"] == []
