@@ -124,8 +124,8 @@ def list_source(
 ) -> Listing:
     """The landed files of a source, or the contents of its table by version; `base`: the lake's
     folder. Of a table whose log is as it was at the `known` position, only later commits are
-    opened. `read_before`: the version that an earlier look reached (-1:
-    none), though the log may have been cleaned since.
+    opened. `read_before`: the version that an earlier look reached (-1: none), though the log may
+    have been cleaned since.
 
     Raises SettingsError for an unusable pattern and where no table lies, LandingError for a table
     that cannot be read without loss.

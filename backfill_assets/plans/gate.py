@@ -14,7 +14,7 @@ from backfill_assets.kernel.core.days import ranges_text
 from backfill_assets.kernel.core.errors import GateRefused
 from backfill_assets.kernel.core.profiles import DayProfile
 from backfill_assets.kernel.core.receipts import KEPT
-from backfill_assets.kernel.core.states import State, States
+from backfill_assets.kernel.core.states import States
 from backfill_assets.kernel.core.view import DayReceipt
 from backfill_assets.kernel.tables.home import Lake
 from backfill_assets.kernel.tables.view import writes_of
@@ -33,8 +33,6 @@ from backfill_assets.reading.account import accounts_by_table
 from backfill_assets.reading.outcomes import ControlOutcome, judge_controls_of
 
 SHOWN = 5
-# Days whose rows hold all deliveries that are known.
-COMPLETE = (State.FRESH, State.PROVISIONAL, State.OUTDATED)
 
 
 def gate_findings(
@@ -272,7 +270,7 @@ def _version_findings(
     left out: they will be rebuilt."""
     name, latest = table.name, dict[date, DayReceipt]()
     for day in written:
-        newest, is_complete = states.latest(name, day), states.of(name, day) in COMPLETE
+        newest, is_complete = states.latest(name, day), states.of(name, day).holds_all_known
         if newest is not None and is_complete:
             latest[day] = newest
     raw = states.contracts[landed_by_versions([table.contract])[name]]

@@ -113,7 +113,7 @@ class Balance:
     @property
     def is_wrong(self) -> bool:
         """Return whether a day that claims to be complete does not balance."""
-        return not self.is_equal and self.state in (State.FRESH, State.OUTDATED)
+        return not self.is_equal and self.state.holds_all_known
 
 
 class LayersForm(TypedDict):

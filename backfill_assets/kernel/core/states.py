@@ -44,6 +44,11 @@ class State(StrEnum):
         """Whether no run may write such a day before a person says so."""
         return self in (State.CLOSED, State.HELD)
 
+    @property
+    def holds_all_known(self) -> bool:
+        """Whether such a day claims to hold all that its inputs said when it was made."""
+        return self in (State.FRESH, State.PROVISIONAL, State.OUTDATED)
+
 
 @dataclass(frozen=True)
 class Codes:
