@@ -6,7 +6,6 @@ makes it, once, after a server has ended. Not here: the server's command (`jvm`)
 server (`supervisor`).
 """
 
-import fcntl
 import hashlib
 import os
 import subprocess
@@ -15,6 +14,8 @@ import time
 from collections.abc import Sequence
 from contextlib import suppress
 from pathlib import Path
+
+from filelock import FileLock, Timeout
 
 from backfill_assets.kernel.core.process import python_command
 
@@ -98,14 +99,13 @@ def make_archive(command: Sequence[str], listed: Path) -> bool:
     """Make the archive, unless it is there or somebody else makes it, and remove the list, and
     what was not used for 30 days; tells whether it was made. It appears whole or not at all."""
     archive = Path(command[-1])
-    with (archive.parent / "lock").open("ab") as lock:
-        try:
-            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    try:
+        with FileLock(archive.parent / "lock", timeout=0):
             return not archive.exists() and _was_made(command, listed, archive)
-        except BlockingIOError:
-            return False
-        finally:
-            listed.unlink(missing_ok=True)
+    except Timeout:
+        return False
+    finally:
+        listed.unlink(missing_ok=True)
 
 
 def _was_made(command: Sequence[str], listed: Path, archive: Path) -> bool:

@@ -146,6 +146,9 @@ def test_new_files_by_their_sizes_and_receipts_tell_how_many_rows_a_run_reads_fi
     lake, pipeline = made
     forced = foresee_run(KnownStates(lake, pipeline), ["features"], SPAN, force=True)
     assert forced.rows_to_read == 3 * DAYS, "those of staging on the same days"
+    last = DayRange(SPAN.last, SPAN.end)
+    forced = foresee_run(KnownStates(lake, pipeline), ["features"], last, force=True)
+    assert forced.rows_to_read == 3 * DAYS, "those of the whole window of one day"
     (lake.root / "landing" / "new.jsonl").write_text("{}\n" * 160)
     landed_one = foresee_run(KnownStates(lake, pipeline), ["raw"], SPAN)
     assert landed_one.rows_to_read == 160 * len("{}\n") // BYTES_A_ROW

@@ -1,7 +1,6 @@
 """Java's archive of a server's classes: its name, the flags, and the program that makes it once.
 Not here: when a server has ended (`test_supervisor`), and what it saves (`jvm` says it)."""
 
-import fcntl
 import os
 import subprocess
 import sys
@@ -9,6 +8,7 @@ import time
 from pathlib import Path
 
 import pytest
+from filelock import FileLock
 
 from backfill_assets.engines.class_archive import (
     LIST_FILE,
@@ -85,8 +85,7 @@ def test_an_archive_appears_whole_or_not_at_all(tmp_path: Path, processes: None)
 def test_while_one_program_makes_an_archive_no_other_does(tmp_path: Path, processes: None) -> None:
     archive, listed = tmp_path / "a.jsa", tmp_path / "a.1.lst"
     listed.write_text("java/lang/Object")
-    with (tmp_path / "lock").open("ab") as held:
-        fcntl.flock(held, fcntl.LOCK_EX)
+    with FileLock(tmp_path / "lock"):
         (tmp_path / "a.making").write_text("half")
         assert not make_archive(a_command(tmp_path, archive), listed)
     assert (tmp_path / "a.making").read_text() == "half", "it is the other one's"
