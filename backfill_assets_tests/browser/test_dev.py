@@ -13,7 +13,8 @@ from backfill_assets_tests.browser.site import PATIENCE_SECONDS, Site, asked
 from backfill_assets_tests.lakes import data_files
 from backfill_assets_tests.processes import until
 
-pytestmark = pytest.mark.users_do  # on the site of the other pages, which takes a minute to start
+# On the site of the other pages, which takes a minute to start.
+pytestmark = [pytest.mark.users_do, pytest.mark.in_turn("browser")]
 
 MOST_SECONDS = 15.0  # ten are ours; a machine that runs other things needs some for the rest
 LAUNCH = """mutation Launch($params: ExecutionParams!) {

@@ -27,7 +27,7 @@ from backfill_assets_tests.browser.ui import LOCATION, Ui
 if TYPE_CHECKING:
     from playwright.sync_api import Browser
 
-pytestmark = pytest.mark.users_do
+pytestmark = [pytest.mark.users_do, pytest.mark.in_turn("browser")]
 
 
 @pytest.fixture(scope="module")

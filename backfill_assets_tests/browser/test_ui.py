@@ -21,7 +21,7 @@ from backfill_assets_tests.browser.ui import LOCATION, Ui
 from backfill_assets_tests.lakes import data_files
 from backfill_assets_tests.processes import until
 
-pytestmark = pytest.mark.users_do
+pytestmark = [pytest.mark.users_do, pytest.mark.in_turn("browser")]
 
 CHECKS = "/assets/staging?view=checks"
 JOB = f"/locations/{LOCATION}/jobs/rebuild"

@@ -45,9 +45,9 @@ FIRST = date(2024, 1, 1)
 KEEP_GOOD = {"key": "on_bad_days", "value": "keep_good"}
 
 
-def three_days(first: int) -> list[str]:
-    """The names of three days, of which the first is that many days after the assets' first."""
-    return [str(FIRST + timedelta(first + n)) for n in range(3)]
+def two_days(first: int) -> list[str]:
+    """The names of two days, of which the first is that many days after the assets' first."""
+    return [str(FIRST + timedelta(first + n)) for n in range(2)]
 
 
 def ended(url: str, log: Path, assets: list[str], days: list[str], *tags: dict[str, str]) -> str:
@@ -71,8 +71,8 @@ def test_days_that_dagster_adds_end_a_range_as_failed_and_one_asset_after_the_ot
 
     with dagster_dev_of(tmp_path, log, environ, "-f", file) as url:
         both = ["orders", "weekly"]
-        assert ended(url, log, both, three_days(0), KEEP_GOOD) == "COMPLETED_FAILED"
-        assert made("orders") == made("weekly") == {*three_days(0)}, "what was chosen is made"
+        assert ended(url, log, both, two_days(0), KEEP_GOOD) == "COMPLETED_FAILED"
+        assert made("orders") == made("weekly") == {*two_days(0)}, "what was chosen is made"
         for asset in both:
-            assert ended(url, log, [asset], three_days(3)) == "COMPLETED_SUCCESS"
-        assert made("orders") == made("weekly") == {*three_days(0), *three_days(3)}
+            assert ended(url, log, [asset], two_days(2)) == "COMPLETED_SUCCESS"
+        assert made("orders") == made("weekly") == {*two_days(0), *two_days(2)}
