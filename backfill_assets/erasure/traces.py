@@ -128,30 +128,33 @@ class Trace:
         """Whether a text holds the value of this number (in the order of `values`), standing
         alone."""
         pattern, name_before = self._byte_patterns[number]
+        end_behind = CELL_BEHIND if self.is_whole else WORD_BEGIN_BEHIND
         for found in pattern.finditer(text):
-            before = text[max(0, found.start() - NEAR) : found.start()].decode(errors="replace")
             behind = text[found.end() : found.end() + NEAR].decode(errors="replace")
-            if self._stands_alone(before, behind, name_before):
+            # Looked at first: a short value stands within every other word.
+            if end_behind.match(behind) is None:
+                continue
+            before = text[max(0, found.start() - NEAR) : found.start()].decode(errors="replace")
+            if self._begins_behind(before, name_before, behind):
                 return True
         return False
 
-    def _stands_alone(
-        self, before: str, behind: str, name_before: "re.Pattern[str] | None"
+    def _begins_behind(
+        self, before: str, name_before: "re.Pattern[str] | None", behind: str
     ) -> bool:
-        """Whether what stands between the texts `before` and `behind` is a value of its own, not a
-        part of a longer one.
+        """Whether a value that ends in front of the text `behind` begins where the text `before`
+        ends, and is no part of a longer one.
 
         A short value has a `name_before`: it counts only behind its column's name, or, with
         `in_cells`, where it fills a cell. With `is_whole` every value has to fill its cell.
         """
-        is_cell = bool(CELL_BEFORE.search(before) and CELL_BEHIND.match(behind))
+        may_be_cell = self.is_whole or self.in_cells
+        is_cell = bool(may_be_cell and CELL_BEHIND.match(behind) and CELL_BEFORE.search(before))
+        if self.is_whole and not is_cell:
+            return False
         if name_before is None:
-            begins_here = WORD_END_BEFORE.search(before) is not None
-        else:
-            is_named = name_before.search(before) is not None
-            begins_here = is_named or (self.in_cells and is_cell)
-        ends_here = is_cell if self.is_whole else WORD_BEGIN_BEHIND.match(behind) is not None
-        return begins_here and ends_here
+            return WORD_END_BEFORE.search(before) is not None
+        return (self.in_cells and is_cell) or name_before.search(before) is not None
 
     def is_in_blocks(self, blocks: Iterator[bytes]) -> bool:
         """Whether a line of a stream holds the entity. Of a line that is longer than a block, all
