@@ -31,6 +31,7 @@ from backfill_assets_tests.spreading import (  # hooks are pytest's by their nam
     pytest_xdist_make_scheduler,
 )
 from backfill_assets_tests.strategies import CHANCE, THOROUGH_EXAMPLES
+from backfill_assets_tests.temp_root import choose_temp_root
 
 if TYPE_CHECKING:
     from dagster import DagsterInstance
@@ -119,6 +120,7 @@ def pytest_configure(config: pytest.Config) -> None:
         config.addinivalue_line("filterwarnings", f"ignore::{DAGSTERS_WARNINGS_LIE_IN}.{name}")
     sys.dont_write_bytecode = False
     os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
+    choose_temp_root()
     end_at_once(config)
     if config.option.markexpr == QUICK:
         settings.load_profile(QUICK)
