@@ -284,27 +284,38 @@ def day_rows(
 ) -> dict[str, tuple[DayStatus, ...]]:
     """Return these days of every table, by table; `why` as for `lake_status`."""
     changing = stale_after_needed(states)
+    return {
+        name: tuple(_rows_of_table(lake, states, name, days, changing[name], why))
+        for name in states.contracts
+    }
 
-    def culprits_of(table: str, day: date, version: int, reason: str) -> tuple[str, ...]:
-        """What `why` names of a stale day beside the reason: what the view keeps of a receipt does
-        not name the versions of its inputs."""
-        reasons = full_reasons(states, table, day, lake.store.receipt(table, version))
-        return tuple(text for text in reasons if text != reason)
 
-    def status_of(table: str, day: date) -> DayStatus:
-        state, receipt = states.of(table, day), states.latest(table, day)
-        reason = brief_reason(states, table, day, state)
-        found = DayStatus(table, day, state, reason=reason, will_change=day in changing[table])
+def _rows_of_table(
+    lake: Lake,
+    states: States,
+    table: str,
+    days: Collection[date],
+    changing: Set[date],
+    why: bool,
+) -> Iterator[DayStatus]:
+    """Yield these days of a table; those of `changing` will change. `why` as for `lake_status`."""
+    latest = states.view.table(table).latest
+    for day, state in states.of_days(table, states.keys_in(table, days)):
+        receipt, reason = latest.get(day), brief_reason(states, table, day, state)
+        found = DayStatus(table, day, state, reason=reason, will_change=day in changing)
         if receipt is not None:
             found.rows, found.version = receipt.entry.rows, receipt.version
             if why and state is State.STALE:
-                found.culprits = culprits_of(table, day, receipt.version, reason)
-        return found
+                found.culprits = _culprits_of(lake, states, found, receipt.version)
+        yield found
 
-    found = {}
-    for name in states.contracts:
-        found[name] = tuple(status_of(name, day) for day in states.keys_in(name, days))
-    return found
+
+def _culprits_of(lake: Lake, states: States, stale: DayStatus, version: int) -> tuple[str, ...]:
+    """What `why` names of a `stale` day, which this version wrote, beside the reason: what the view
+    keeps of a receipt does not name the versions of its inputs."""
+    receipt = lake.store.receipt(stale.table, version)
+    reasons = full_reasons(states, stale.table, stale.day, receipt)
+    return tuple(text for text in reasons if text != stale.reason)
 
 
 def _raised_start(states: States) -> Iterator[str]:

@@ -14,7 +14,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from datetime import date, datetime
 from functools import partial
-from typing import Any
+from typing import Any, TypeVar
 
 from backfill_assets.kernel.core.contracts import (
     Contract,
@@ -53,12 +53,25 @@ DIGEST_CHARS = 32  # 128 bits of a SHA-256: no two inputs of a lake collide by a
 CANONICAL = json.JSONEncoder(sort_keys=True, separators=(",", ":"), default=str)
 NO_INPUT_DAY = "missing"
 NO_CONTENT = "empty"
+FOREIGN_MARK = " foreign"
 Part = tuple[str, ...] | None  # some columns of a delivery; None: all of them
+TextOf = Callable[[date], str]  # the canonical text of what decides a day
+K = TypeVar("K")
+V = TypeVar("V")
 
 
 def digest_of(value: Any) -> str:
     """The digest (hex, 32 characters) of a JSON value, independent of the order of its keys."""
-    return hashlib.sha256(CANONICAL.encode(value).encode()).hexdigest()[:DIGEST_CHARS]
+    return _hash_of(CANONICAL.encode(value))
+
+
+def _hash_of(canonical: str) -> str:
+    return hashlib.sha256(canonical.encode()).hexdigest()[:DIGEST_CHARS]
+
+
+def _list_of(canonical: Iterable[str]) -> str:
+    """The canonical text of a list whose items have these."""
+    return f"[{','.join(canonical)}]"
 
 
 def with_digest(values: Mapping[str, Any]) -> dict[str, Any]:
@@ -140,6 +153,18 @@ def days_to_come(wanted: Input, day: date, view: LakeView) -> list[date]:
     return found
 
 
+def _time_parts(parameters: Parameters, frontier: datetime | None, day: date) -> list[Any]:
+    """What a digest names of the `frontier`: whether the day's cut has passed and it is mature,
+    where it waits for that."""
+    parts = list[Any]()
+    if parameters.waits_for_cut:
+        parts.append(["cut passed", cut_has_passed(day, parameters.grace, frontier)])
+    if parameters.matures_after_days is not None:
+        last = parameters.calendar.last_of(day)
+        parts.append(["mature", is_mature(last, parameters.matures_after_days, frontier)])
+    return parts
+
+
 def is_required(wanted: date, day: date, frontier: datetime | None) -> bool:
     """Whether day `wanted` of an input must exist for `day`: all through it, later ones before the
     frontier."""
@@ -174,16 +199,16 @@ class _KeyReaders:
         return found
 
 
-class _TextsByDay(dict[date, str]):
-    """Texts of days, each computed by `text_of` when it is first asked for."""
+class Computed(dict[K, V]):
+    """Values by key, each computed by `value_of` when it is first asked for."""
 
-    def __init__(self, text_of: Callable[[date], str]) -> None:
+    def __init__(self, value_of: Callable[[K], V]) -> None:
         super().__init__()
-        self._text_of = text_of
+        self._value_of = value_of
 
-    def __missing__(self, day: date) -> str:
-        self[day] = text = self._text_of(day)
-        return text
+    def __missing__(self, key: K) -> V:
+        self[key] = value = self._value_of(key)
+        return value
 
 
 @dataclass(frozen=True, slots=True)
@@ -217,8 +242,10 @@ class Digests:
         # By table and event day, as `_arrival_prefixes` gives them.
         self._prefixes: dict[tuple[str, date, Part], tuple[list[date], list[str]]] = {}
         # Day by day within, by what many days share: half of the memory of one key a day.
-        self._digests: dict[tuple[str, bool], _TextsByDay] = {}
-        self._contents: dict[tuple[str, tuple[str, ...] | None, bool], _TextsByDay] = {}
+        self._digests: dict[tuple[str, bool], Computed[date, str]] = {}
+        # By the numbers of days, of which windows are ranges; those of windows as they are written.
+        self._contents: dict[tuple[str, Part, bool], Computed[int, str]] = {}
+        self._written: dict[tuple[str, Part], Computed[int, str]] = {}
         self._readings: dict[tuple[str, str], _Reading] = {}
         self._readers: dict[tuple[str, str], _KeyReaders] = {}  # by table and input
         self._landed = landed_by_versions(self.contracts.values())
@@ -311,13 +338,12 @@ class Digests:
             return False
         return self._matches_digest(recorded, f"{table} {receipt.parameters}", narrow, day)
 
-    def is_made_as_today(self, table: str, receipt: DayReceipt) -> bool:
-        """Whether a day with this `receipt` that is current is so by today's parameters, and the
-        receipt can name all that its step read."""
+    def deciding(self, table: str, receipt: DayReceipt) -> Mapping[date, str] | None:
+        """Today's digests by which days of this `receipt`'s write are current, of today's
+        parameters; None where these are others, or it cannot name all that its step read."""
         reading = self._reading_of(table, receipt)
-        if self.unpinned(receipt):
-            return False
-        return reading.made is None or reading.is_made_as_today
+        is_plain = reading.made is None or reading.is_made_as_today
+        return reading.digests if is_plain and not self.unpinned(receipt) else None
 
     def is_todays(self, table: str, day: date, receipt: DayReceipt) -> bool:
         """Whether the day's latest `receipt` names today's inputs by today's parameters: by the
@@ -381,7 +407,7 @@ class Digests:
         by its write."""
         key = (name, by_code)
         if key not in self._digests:
-            self._digests[key] = _TextsByDay(self._digest_by_day(name, parameters, by_code))
+            self._digests[key] = Computed(self._digest_by_day(name, parameters, by_code))
         return self._digests[key]
 
     def _digest_by_day(
@@ -392,66 +418,85 @@ class Digests:
             source = self.view.source(name)
             return lambda day: raw_digest(day, source)
         frontier = self._frontier(parameters.inputs)
-        return partial(self._digest_of_inputs, parameters, frontier, by_code)
-
-    def _digest_of_inputs(
-        self, parameters: Parameters, frontier: datetime | None, by_code: bool, day: date
-    ) -> str:
-        """The digest of what decides a day that is made from other tables: the parts of each input,
-        and whether its cut has passed and it is mature, where it waits for that. `frontier`: of all
-        inputs."""
-        parts: list[Any] = [
-            [i.table, self._input_parts(parameters, i, day, frontier, by_code)]
+        by_input = [
+            (CANONICAL.encode(i.table), self._text_by_day(parameters, i, frontier, by_code))
             for i in parameters.inputs
         ]
-        if parameters.waits_for_cut:
-            parts.append(["cut passed", cut_has_passed(day, parameters.grace, frontier)])
-        if parameters.matures_after_days is not None:
-            last = parameters.calendar.last_of(day)
-            parts.append(["mature", is_mature(last, parameters.matures_after_days, frontier)])
-        return digest_of(parts)
 
-    def _input_parts(
-        self,
-        parameters: Parameters,
-        wanted: Input,
-        day: date,
-        frontier: datetime | None,
-        by_code: bool,
-    ) -> list[str]:
-        """The texts of one input that decide the day: its deliveries, one after another; or of each
-        input day what had arrived by the day's cut, or the content, with its date where keys choose
-        the days; then the content of days that were awaited and have rows by now. `frontier`: of
-        all inputs of `parameters`, decides which days are required; `by_code` as of
-        `_digests_under`. Not of landed files, whose tables have `raw_digest`."""
+        def digest_at(day: date) -> str:
+            """The digest of what decides the day: the parts of each input, and what time says."""
+            parts = [_list_of((table, text_of(day))) for table, text_of in by_input]
+            parts += map(CANONICAL.encode, _time_parts(parameters, frontier, day))
+            return _hash_of(_list_of(parts))
+
+        return digest_at
+
+    def _text_by_day(
+        self, parameters: Parameters, wanted: Input, frontier: datetime | None, by_code: bool
+    ) -> TextOf:
+        """What gives the canonical text of what of one input decides a day. `frontier`: of all
+        inputs of `parameters`, decides which days are required; `by_code` as of `_digests_under`.
+        Not of landed files, whose tables have `raw_digest`."""
+        is_plain_window = wanted.is_daily and not wanted.keys and wanted.after <= 0
+        if wanted.kind is InputKind.CONTENT and is_plain_window:
+            return self._text_of_windows(wanted, parameters.start)
+        parts_of = self._parts_by_day(parameters, wanted, frontier, by_code)
+        return lambda day: CANONICAL.encode(parts_of(day))
+
+    def _parts_by_day(
+        self, parameters: Parameters, wanted: Input, frontier: datetime | None, by_code: bool
+    ) -> Callable[[date], list[str]]:
+        """What gives the texts of one input that decide a day, as `_text_by_day`: its deliveries,
+        one after another; or of each input day what had arrived by the day's cut, or the
+        content."""
         if wanted.kind is InputKind.ARRIVALS:
-            arrivals = self._arrival_rows(wanted.table, day, None)
-            return [f"{arrival_day} {fingerprint}" for arrival_day, fingerprint in arrivals]
-        days = _input_days_from(parameters.start, wanted, day)
+            return partial(self._delivery_texts, wanted.table)
         if wanted.kind is InputKind.KNOWN_AT_CUT:
-            # With grace the arrival day that contains the cut counts whole: arrivals are kept per
-            # day.
-            last = last_known_day(day, parameters.grace)
             part = self._part_of_deliveries(wanted)
-            return [self._arrivals_before_cut(wanted.table, d, last, part, by_code) for d in days]
-        contents = self._contents_read(wanted, days, day, frontier)
+            return partial(self._texts_before_cut, parameters, wanted, part, by_code)
+        return partial(self._contents_read, parameters, wanted, frontier)
+
+    def _delivery_texts(self, landed: str, day: date) -> list[str]:
+        """The deliveries for an event day, one after another."""
+        return [f"{arrived} {text}" for arrived, text in self._arrival_rows(landed, day, None)]
+
+    def _texts_before_cut(
+        self, parameters: Parameters, wanted: Input, part: Part, by_code: bool, day: date
+    ) -> list[str]:
+        """Of each input day of `day` what had arrived by its cut."""
+        # With grace the arrival day that contains the cut counts whole: arrivals are kept per day.
+        last = last_known_day(day, parameters.grace)
+        days = _input_days_from(parameters.start, wanted, day)
+        return [self._arrivals_before_cut(wanted.table, d, last, part, by_code) for d in days]
+
+    def _text_of_windows(self, wanted: Input, start: date) -> TextOf:
+        """What gives the canonical text of the contents in the window of a day, which holds no
+        later day: of nearly all days of all tables, so that nothing is asked again that is the same
+        for each of them, nor written again for each day that reads it."""
+        key, window_of = (wanted.table, wanted.columns), wanted.window_numbers
+        if key not in self._written:
+            content_of = self._content_by_number(wanted, required=True)
+            self._written[key] = Computed(lambda number: CANONICAL.encode(content_of(number)))
+        written = self._written[key]
+        return lambda day: _list_of([written[number] for number in window_of(day, start)])
+
+    def _contents_read(
+        self, parameters: Parameters, wanted: Input, frontier: datetime | None, day: date
+    ) -> list[str]:
+        """The contents of the days of an input that `day` is made from, with their dates where keys
+        choose them; then of the days that were awaited and have rows by now."""
+        required = self._contents_of(wanted, required=True)
+        optional = self._contents_of(wanted, required=False)
+        days = _input_days_from(parameters.start, wanted, day)
+        contents = [
+            (required if is_required(d, day, frontier) else optional)[d.toordinal()] for d in days
+        ]
         # A window names its days by their order; of keys, only the text says which days they are.
         if day not in wanted.keys_by_day:
             return contents
         parts = [f"{d} {content}" for d, content in zip(days, contents, strict=True)]
-        optional = self._contents_of(wanted, required=False)
         awaited = awaited_days(wanted, day, self.view)
-        return [*parts, *(f"{d} awaited {optional[d]}" for d in awaited)]
-
-    def _contents_read(
-        self, wanted: Input, days: list[date], day: date, frontier: datetime | None
-    ) -> list[str]:
-        """The contents of these days of an input, ascending, as `day` reads them."""
-        required = self._contents_of(wanted, required=True)
-        if not days or days[-1] <= day:
-            return [required[d] for d in days]
-        optional = self._contents_of(wanted, required=False)
-        return [(required if is_required(d, day, frontier) else optional)[d] for d in days]
+        return [*parts, *(f"{d} awaited {optional[d.toordinal()]}" for d in awaited)]
 
     def _part_of_deliveries(self, wanted: Input) -> Part:
         """The columns of raw's rows that decide the input's content: a change of another column
@@ -466,36 +511,41 @@ class Digests:
         gone = [c for c in wanted.columns if c not in columns_now]
         return delivery_columns(wanted, self.contracts, (*delivered, *gone))
 
-    def _contents_of(self, wanted: Input, *, required: bool) -> _TextsByDay:
-        """As `_content_of`, of each day: computed once for all that read it, as windows overlap."""
+    def _contents_of(self, wanted: Input, *, required: bool) -> Computed[int, str]:
+        """As `_content_by_number`, computed once for all days that read it."""
         key = (wanted.table, wanted.columns, required)
         if key not in self._contents:
-            text_of = partial(self._content_of, wanted, required=required)
-            self._contents[key] = _TextsByDay(text_of)
+            self._contents[key] = Computed(self._content_by_number(wanted, required))
         return self._contents[key]
 
-    def _content_of(self, wanted: Input, day: date, *, required: bool) -> str:
-        """The text that stands for the rows of an input day: their number, the fingerprint of the
-        columns that are read, and marks. A day that is not `required` and has no rows counts as one
-        that was never made."""
-        receipt = self.view.table(wanted.table).latest.get(day)
-        if required and receipt is None:
-            return NO_INPUT_DAY
-        if receipt is None or not (required or receipt.entry.rows):
-            return NO_CONTENT
-        entry = receipt.entry
-        fingerprint = entry.parts.get(set_name(wanted.columns or ()), entry.fingerprint)
-        columns = columns_mark(entry, wanted.columns)
-        incomplete = " incomplete" if entry.built is Built.INCOMPLETE else ""
-        foreign = self._foreign_mark(wanted.table, day)
-        return f"{entry.rows} {fingerprint}{columns}{incomplete}{foreign}"
+    def _content_by_number(self, wanted: Input, required: bool) -> Callable[[int], str]:
+        """What gives the text that stands for the rows of an input day, by the day's number: how
+        many they are, the fingerprint of the columns that are read, and marks. A day that is not
+        `required` and has no rows counts as one that was never made."""
+        table = self.view.table(wanted.table)
+        columns_read = set_name(wanted.columns or ())
+
+        def content_at(number: int) -> str:
+            """The text of one day."""
+            day = date.fromordinal(number)
+            receipt = table.latest.get(day)
+            if required and receipt is None:
+                return NO_INPUT_DAY
+            if receipt is None or not (required or receipt.entry.rows):
+                return NO_CONTENT
+            entry = receipt.entry
+            fingerprint = entry.parts.get(columns_read, entry.fingerprint)
+            columns = columns_mark(entry, wanted.columns)
+            incomplete = " incomplete" if entry.built is Built.INCOMPLETE else ""
+            foreign = FOREIGN_MARK if day in table.foreign else ""
+            return f"{entry.rows} {fingerprint}{columns}{incomplete}{foreign}"
+
+        return content_at
 
     def _foreign_mark(self, table: str, day: date) -> str:
         """The mark for a day that another program's commit touched; in their digest it makes
         depending days stale."""
-        if day in self.view.table(table).foreign:
-            return " foreign"
-        return ""
+        return FOREIGN_MARK if day in self.view.table(table).foreign else ""
 
     def _arrival_rows(self, landed: str, day: date, part: Part) -> list[tuple[date, str]]:
         """The ledger's rows for an event day, as (arrival day, fingerprint of the columns `part`;

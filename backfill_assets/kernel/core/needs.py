@@ -99,10 +99,9 @@ def _stale_and_missing_days(
     """Yield the days of a table that need a rebuild. `below`: those of the tables made from it."""
     theirs = states.view.awaits_others(contract.name)
     missing = []
-    for day in days:
+    for day, state in states.of_days(contract.name, days):
         if day in theirs:
             continue
-        state = states.of(contract.name, day)
         if state is State.STALE:
             yield day
         elif state is State.MISSING:

@@ -7,10 +7,12 @@ from collections.abc import Iterable, Mapping, Sequence, Set
 from dataclasses import dataclass
 from datetime import date, datetime
 from enum import StrEnum
+from functools import partial
 
 from backfill_assets.kernel.core.contracts import Column, Contract, Input, InputKind
 from backfill_assets.kernel.core.days import cut_has_passed, is_mature
 from backfill_assets.kernel.core.digests import (
+    Computed,
     Digests,
     awaited_days,
     days_to_come,
@@ -84,21 +86,28 @@ class States:
         self.digests = Digests(
             self.contracts.values(), view, self.frontiers.of_inputs, self._is_of_old_code
         )
-        self._known: dict[str, dict[date, State]] = {name: {} for name in self.contracts}
-        # By table, and by parameters, code and settings of a write: as `_is_decided_by_inputs`.
-        self._decided: dict[str, dict[tuple[str, str, str], bool]] = {
+        self._known = {
+            name: Computed[date, State](partial(self._state_of, name)) for name in self.contracts
+        }
+        # By table, and by parameters, code and settings of a write: as `_deciding_digests`.
+        self._deciding: dict[str, dict[tuple[str, str, str], Mapping[date, str] | None]] = {
             name: {} for name in self.contracts
         }
 
     def of(self, table: str, day: date) -> State:
         """The state of a day: closed, held, pending, missing, stale, incomplete, unpinned,
         outdated, provisional, else fresh (first match)."""
+        return self._known[table][day]
+
+    def of_days(self, table: str, days: Iterable[date]) -> Iterable[tuple[date, State]]:
+        """Days of a table, each with its state, in the order in which they are given."""
         known = self._known[table]
-        state = known.get(day)
-        if state is None:
-            is_closed = self.view.table(table).is_closed(day)
-            known[day] = state = State.CLOSED if is_closed else self._judge_day(table, day)
-        return state
+        return ((day, known[day]) for day in days)
+
+    def _state_of(self, table: str, day: date) -> State:
+        """The state of a day, which `of` keeps."""
+        is_closed = self.view.table(table).is_closed(day)
+        return State.CLOSED if is_closed else self._judge_day(table, day)
 
     def of_open(self, table: str, day: date) -> State:
         """The state that a day has where its table is open, and that a closed day would have."""
@@ -106,7 +115,7 @@ class States:
         return self._judge_day(table, day) if state is State.CLOSED else state
 
     def _judge_day(self, table: str, day: date) -> State:
-        """The state by receipt and inputs of a day that is not closed, which `of` keeps."""
+        """The state by receipt and inputs of a day that is not closed."""
         contract, receipt = self.contracts[table], self.latest(table, day)
         if receipt is not None and receipt.entry.built is Built.HELD:
             return State.HELD
@@ -177,19 +186,18 @@ class States:
         nearly all days, which are then not asked the questions of the other states."""
         if receipt.entry.built is not Built.COMPLETE or day in self.view.table(table).foreign:
             return False
-        if not self._is_decided_by_inputs(table, receipt):
-            return False
-        return self.digests.is_current(table, day, receipt)
+        digests = self._deciding_digests(table, receipt)
+        return digests is not None and digests[day] == receipt.entry.input_digest
 
-    def _is_decided_by_inputs(self, table: str, receipt: DayReceipt) -> bool:
-        """Whether a complete day of this receipt's write is fresh where its inputs are today's; the
-        same for all days of the write."""
-        known = self._decided[table]
+    def _deciding_digests(self, table: str, receipt: DayReceipt) -> Mapping[date, str] | None:
+        """Today's digests by which complete days of this receipt's write are fresh; None where more
+        decides. The same for all days of the write."""
+        known = self._deciding[table]
         write = (receipt.parameters, receipt.code_digest, receipt.settings_digest)
         if write not in known:
             # Whether a load came to its end decides, too; and what old code made is outdated.
             more_decides = self.contracts[table].is_landed or self._is_of_old_code(table, receipt)
-            known[write] = not more_decides and self.digests.is_made_as_today(table, receipt)
+            known[write] = None if more_decides else self.digests.deciding(table, receipt)
         return known[write]
 
     def frontier(self, table: str) -> datetime | None:
