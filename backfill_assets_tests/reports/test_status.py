@@ -26,6 +26,7 @@ from backfill_assets.reading.fitness import irreproducible_days
 from backfill_assets.reports.show import rollback_holds
 from backfill_assets.reports.status import column_changes, lake_status
 from backfill_assets_tests.builders import STAGING, Story, day, make_commit, write_rows
+from backfill_assets_tests.calls import calls_during
 from backfill_assets_tests.logs import versions
 from backfill_assets_tests.planned import BUILT, Planned
 from backfill_assets_tests.synthetic import START, build, end_of, landed, synthetic_lake
@@ -45,6 +46,12 @@ def test_a_lake_in_which_everything_is_built_is_fresh_from_its_first_day_to_its_
     assert report.frontier == end_of(DAYS)
     assert report.totals() == {name: {State.FRESH: DAYS} for name in report.tables}
     assert {d.rows for d in report} == {3}
+
+
+def test_each_day_is_judged_once_however_often_its_state_is_asked(tmp_path: Path) -> None:
+    lake, pipeline = synthetic_lake(tmp_path, DAYS)
+    calls = calls_during(lambda: lake_status(lake, pipeline))
+    assert calls["_judge_day"] == DAYS * len(pipeline.contracts)
 
 
 def test_days_that_were_never_made_are_missing_and_name_what_comes_first(tmp_path: Path) -> None:

@@ -35,6 +35,7 @@ from backfill_assets_tests.builders import (
     loaded,
     turned,
 )
+from backfill_assets_tests.calls import calls_during
 from backfill_assets_tests.strategies import json_values, texts
 
 MIDDAY_OF_3 = midnight(day(3)) + timedelta(hours=12)
@@ -240,6 +241,14 @@ def test_labels_move_once_when_they_mature_and_never_after() -> None:
     assert story.frontier() == midnight(day(9))
     ripe = 1 + 1 + HORIZON + MATURITY
     assert [n for n, (a, b) in enumerate(pairwise(seen), start=5) if a != b] == [ripe]
+
+
+def test_what_windows_read_is_computed_once_for_all_days_that_read_it() -> None:
+    days = [*map(day, range(10))]
+    states = loaded(10).build("staging", *days).states()
+    calls = calls_during(lambda: [states.digests.of("features", of) for of in (*days, *days)])
+    assert calls["content_at"] == calls["digest_at"] == len(days)
+    assert calls["_content_by_number"] == 1, "which columns are read is the same for all days"
 
 
 def test_labels_follow_the_features_they_are_for() -> None:

@@ -16,6 +16,7 @@ from backfill_assets.kernel.core.states import Codes, State, States
 from backfill_assets.kernel.core.view import DayReceipt
 from backfill_assets.kernel.core.write_mode import MERGE
 from backfill_assets_tests.builders import CODE, CONTRACTS, Story, day, loaded
+from backfill_assets_tests.calls import calls_during
 
 ALL_DAYS = tuple(map(day, range(10)))
 
@@ -49,6 +50,13 @@ def test_a_day_whose_inputs_changed_is_stale() -> None:
     story.land(day(9), "late for 5").load(day(9), touching=[day(9), day(5)])
     assert story.state("staging", day(5)) is State.STALE
     assert story.state("staging", day(6)) is State.FRESH
+
+
+def test_of_a_stale_day_it_is_asked_once_whether_its_inputs_are_todays() -> None:
+    story = _built()
+    story.land(day(9), "late for 5").load(day(9), touching=[day(9), day(5)])
+    calls = calls_during(lambda: story.state("staging", day(5)))
+    assert calls["is_current"] == 1
 
 
 def test_staleness_travels_down_only_as_far_as_content_changes() -> None:
