@@ -4,8 +4,8 @@ Not here: requests of runs that make these days (`dagster.run_requests`), which 
 (`dagster.adapter.runs`), and what follows from a rebuild (`reading.downstream`).
 
 A day needs a rebuild if it is stale; or missing, and deliveries for it are loaded, or a day that is
-written or needs a rebuild requires it, or it lies between its table's first receipt and the
-frontier; never if held, outdated or pending.
+written or needs a rebuild requires it, or it lies between the frontier and the first day of its
+table that is written or needed so; never if held, outdated or pending.
 """
 
 from collections.abc import Collection, Iterable, Iterator, Mapping, Set
@@ -114,17 +114,18 @@ def _needed_of_missing(
     states: States, contract: Contract, missing: Collection[date], below: Mapping[str, Set[date]]
 ) -> Iterator[date]:
     """Yield the missing days that downstream days require, for which something arrived, or that lie
-    between the first day of the table and the frontier."""
-    latest = states.view.table(contract.name).latest
+    between the first day of the table and the frontier. A wanted day before all others will be the
+    first one: what lies behind it is asked for at once, not by a run of its own."""
     frontier = states.frontier(contract.name)
-    begun = min(latest, default=date.max)
     wanted = _required_days(states, contract.name, set(missing), below)
     for source in states.frontiers.sources_of(contract.name):
         wanted.update(states.keys_in(contract.name, states.view.source(source).arrivals))
     for name in external_tables_upstream(states.contracts, contract.name):
         wanted.update(states.keys_in(contract.name, states.view.table(name).latest))
+    written = states.view.table(contract.name).latest
+    begins = min([*written, *wanted.intersection(missing)], default=date.max)
     for day in missing:
-        is_gap = begun <= day and is_day_over(day, frontier)
+        is_gap = begins <= day and is_day_over(day, frontier)
         if is_gap or day in wanted:
             yield day
 

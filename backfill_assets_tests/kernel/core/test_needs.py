@@ -117,6 +117,14 @@ def test_a_missing_day_before_the_first_receipt_is_needed_by_deliveries_or_by_an
     )
 
 
+def test_what_lies_behind_the_first_needed_day_is_needed_with_it_and_not_by_a_later_look() -> None:
+    story = loaded(10)
+    for n in (0, 2, 3, 4, 5):
+        story.ledger.pop(day(n))
+    story.build("staging", *DAYS).build("features", *DAYS[6:])
+    assert ready(story, "features") == set(DAYS[1:6]), "of these only day 1 has deliveries"
+
+
 def test_a_missing_day_that_a_made_day_requires_is_needed() -> None:
     story = loaded(10).build("staging", *DAYS[4:]).build("features", *DAYS[4:])
     for n in range(4):
