@@ -2,7 +2,8 @@
 
 Here: seeds that failed before, then new ones, and a line of each that fails. Not here: one story
 (`story`). `--seed S` plays one and prints all of it, `--shrink` the smallest one found that fails
-as well; `--planted NAME` by a package with that fault. Minutes are of processor time, so that beside
+as well; `--planted NAME` by a package with that fault; `--cast NAME…` those alone in which these
+actors take part and these faults are met. Minutes are of processor time, so that beside
 other work as many stories are played as alone; SIGTERM ends it after the story that is played.
 """
 
@@ -14,12 +15,14 @@ import sys
 import tempfile
 import time
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 
+from backfill_assets_tests.simulation.casts import drawn_cast
 from backfill_assets_tests.simulation.planted import PLANTED
 from backfill_assets_tests.simulation.shrinking import shrunk
 from backfill_assets_tests.simulation.story import Beginning, play
+from backfill_assets_tests.simulation.tally import Tally
 
 FAILED = Path(__file__).with_name("seeds.txt")
 
@@ -34,18 +37,27 @@ def find_planted(beginning: Beginning, names: Sequence[str], asked: argparse.Nam
     """Play stories by a package with each of these faults until one shows it; a line of each."""
     missed = 0
     for name in names:
-        began, seed, played = time.process_time(), asked.first, None
-        while time.process_time() - began < asked.minutes * 60 and not (played and played.wrong):
+        began, count, found = time.process_time(), 0, ""
+        for seed in seeds_with(asked.first, asked.cast):
             played = play(beginning, seed, planted=name)
-            seed += 1
+            count += 1
+            found = played.wrong and f"found by seed {seed}: {played.wrong[:150]}"
+            if found or time.process_time() - began > asked.minutes * 60:
+                break
         seconds = time.process_time() - began
-        is_found = played is not None and played.wrong
-        missed += not is_found
-        found = (
-            f"found by seed {seed - 1}: {played.wrong[:150]}" if played and is_found else "MISSED"
-        )
-        print(f"{name:45} {seed - asked.first:4} stories {seconds:5.0f} s  {found}", flush=True)
+        missed += not found
+        print(f"{name:45} {count:4} stories {seconds:5.0f} s  {found or 'MISSED'}", flush=True)
     return int(missed > 0)
+
+
+def seeds_with(first: int, names: Sequence[str]) -> Iterator[int]:
+    """Yield seeds from `first` on: all, or those in whose stories these actors take part and these
+    faults are met, each as often as it is named."""
+    for seed in itertools.count(first):
+        cast = drawn_cast(seed)
+        faults = cast.kinds if cast.share else ()
+        if Counter(names) <= Counter((*(actor.what for actor in cast.actors), *faults)):
+            yield seed
 
 
 def fast_folder() -> str:
@@ -62,6 +74,7 @@ def main() -> int:
     words.add_argument("--seed", type=int)
     words.add_argument("--shrink", action="store_true")
     words.add_argument("--planted", nargs="*", metavar="NAME")
+    words.add_argument("--cast", nargs="*", metavar="NAME", default=())
     asked = words.parse_args()
     with Beginning.made() as beginning:
         if asked.seed is not None:
@@ -81,25 +94,21 @@ def play_many(beginning: Beginning, asked: argparse.Namespace) -> int:
     told_to_stop = list[int]()
     signal.signal(signal.SIGTERM, lambda number, _: told_to_stop.append(number))
     began, since = time.process_time(), time.perf_counter()
-    wrong, count, requests = 0, 0, 0
-    ends, met = Counter[str](), Counter[str]()
-    seeds = range(asked.first, asked.first + asked.seeds)
+    wrong, tally = 0, Tally()
+    seeds = itertools.islice(seeds_with(asked.first, asked.cast), asked.seeds)
     for seed in itertools.chain(failed_seeds(), seeds):
         if told_to_stop or time.process_time() - began > asked.minutes * 60:
             break
         played = play(beginning, seed)
-        count, requests = count + 1, requests + played.requests
-        ends.update(played.ends)
-        met.update(played.met)
+        tally.add(played)
         if played.wrong:
             wrong += 1
             print(played, flush=True)
-    for name, times in sorted([*ends.items(), *met.items()]):
-        print(f"{times:8} {name}")
+    print(*tally.lines(), sep="\n")
     seconds, passed = time.process_time() - began, time.perf_counter() - since
     print(
-        f"{count} stories, {requests} requests, {seconds:.0f} s of a processor in {passed:.0f} s: "
-        f"{wrong} wrong"
+        f"{tally.stories} stories, {tally.requests} requests, {seconds:.0f} s of a processor in "
+        f"{passed:.0f} s: {wrong} wrong"
     )
     return int(wrong > 0)
 

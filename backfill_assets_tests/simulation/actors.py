@@ -18,6 +18,7 @@ from backfill_assets.kernel.core.plans import Work
 from backfill_assets.kernel.core.receipts import Provenance
 from backfill_assets.kernel.tables.staging import sweep_writes
 from backfill_assets.kernel.tables.versions import newest_version, versions_seen
+from backfill_assets.kernel.tables.view import read_view
 from backfill_assets.plans.files import find_plan, keep_plan, plan_ids
 from backfill_assets.plans.plan import PlanRequest, make_plan
 from backfill_assets.plans.policy import Policy
@@ -33,6 +34,10 @@ from backfill_assets_tests.simulation.world import DAYS, EVERY_DAY, RAW, Reading
 LATE, TOUCHED = (2, 3), (1, 2)  # arrival days of late files, and the event days in them: few
 SECONDS_WATCHED = 0.3
 SWEEPS = 4  # of one process
+# Between two of them: some come while a write is staged, some once its lease is over.
+SECONDS_UNTIL_SWEPT = (2.0, 30.0, 90.0, 150.0)
+LOOKS = 6  # of who lets go what is held, until something is
+SECONDS_UNTIL_LOOK = (2.0, 30.0, 90.0)
 SECONDS_UNWATCHED = 20.0  # where nobody asks for anything
 SAID = Provenance("test", tags={"by": "ann@desk"})
 
@@ -147,9 +152,16 @@ def rollback(world: World, chance: Random) -> None:
 
 
 def release(world: World, chance: Random) -> None:
-    """Held days are let go."""
-    request = RollbackRequest(table=chance.choice(world.built), days=EVERY_DAY)
-    release_days(*world.open(), request, SAID)
+    """Somebody looks for held days, again and again, and lets go those of a table."""
+    for _ in range(LOOKS):
+        lake, pipeline = world.open()
+        view = read_view(lake, pipeline.contracts)
+        held = [table for table in world.built if view.table(table).held_days]
+        if held:
+            request = RollbackRequest(table=chance.choice(held), days=EVERY_DAY)
+            release_days(lake, pipeline, request, SAID)
+            return
+        world.scheduler.wait(chance.choice(SECONDS_UNTIL_LOOK))
 
 
 def sweep(world: World, chance: Random) -> None:
@@ -158,7 +170,7 @@ def sweep(world: World, chance: Random) -> None:
     for _ in range(SWEEPS):
         for table in (RAW, *world.built):
             sweep_writes(lake, table)
-        world.scheduler.wait(chance.choice((2.0, 30.0, 90.0)))
+        world.scheduler.wait(chance.choice(SECONDS_UNTIL_SWEPT))
 
 
 def plan(world: World, chance: Random) -> None:
@@ -190,11 +202,13 @@ def go_on(world: World, chance: Random) -> None:
 
 
 def undo_plan(world: World, chance: Random) -> None:
-    """A plan, or a chunk of it, is put back: several tables at once."""
+    """Plans, or a chunk of each, are put back, in any order: several tables at once."""
     lake, pipeline = world.open()
     if not plan_ids(lake):
         plan(world, chance)
-    for plan_id in plan_ids(lake):
+    plans = [*plan_ids(lake)]
+    chance.shuffle(plans)
+    for plan_id in plans:
         chunk = chance.choice(("", "", "1", "2"))
         roll_back(
             lake,

@@ -18,12 +18,15 @@ from backfill_assets_tests.simulation.faults import (
     LOST,
     MACHINE_LOST,
     PAUSED,
+    STAGED,
+    WRITES,
 )
 
 MACHINES = ("one", "two")
 SWITCHES = ("plan is undone", "publish")  # which readers see of both tables at once
 # The last one: when whoever was paused in the beginning has lost its lease.
 SECONDS_AFTER = (0.0, 0.0, 0.5, 2.0, 20.0, 90.0, 200.0)
+SECONDS_AT_ONCE = (0.0, 0.0, 0.5, 2.0)
 MOST_COMMANDS = 2  # kinds of them in a story, besides those of late data
 SHARE_OF_TWO_PAIRS = 0.25  # of stories, which take longer
 FAULTY = (0.0, 0.0, 0.005, 0.02, 0.06)  # shares of requests that meet a fault
@@ -36,42 +39,49 @@ SECONDS_UNTIL_TIDYING = (20.0, 90.0, 200.0)
 @dataclass(frozen=True)
 class Meeting:
     """Commands that belong together. `kinds`: faults without which little happens; `pairs`: of
-    tables, that the commands need; `is_near`: they meet on one machine, by its disk."""
+    tables, that the commands need; `is_near`: they meet on one machine, by its disk; `at_once`:
+    they begin at the same time; `where` alone faults are met, so that all of them get as far as
+    that."""
 
     commands: tuple[str, ...]
     kinds: tuple[str, ...] = ()
     pairs: int = 1
     is_near: bool = False
+    at_once: bool = False
+    where: str = ""
 
 
 MEETINGS = (
-    Meeting(("late file", "tick", "sweep"), (PAUSED,)),
-    Meeting(("late file", "sweep"), (PAUSED,), is_near=True),
-    Meeting(("late file", "late file"), (LOST, AWAY)),
+    Meeting(("late file", "tick", "sweep"), (PAUSED,), where=STAGED),
+    Meeting(("late file", "sweep", "sweep"), (PAUSED,), is_near=True, where=STAGED),
+    Meeting(("late file", "sweep", "sweep"), (KILLED,), where=WRITES),
+    Meeting(("late file", "late file"), (LOST, AWAY), at_once=True, where=STAGED),
     Meeting(("late file", "rollback", "rollback")),
-    Meeting(("late file", "plan is undone")),
-    Meeting(("late file", "publish", "sweep"), (KILLED, PAUSED)),
-    Meeting(("late file", "plan", "plan goes on"), (KILLED, MACHINE_LOST)),
+    Meeting(("late file", "plan is undone"), at_once=True),
+    Meeting(("late file", "publish", "sweep"), (KILLED, PAUSED), where=WRITES),
+    Meeting(("late file", "plan", "plan goes on"), (KILLED, MACHINE_LOST), where=WRITES),
     Meeting(("late file", "snapshot", "maintain")),
     Meeting(("late file", "reader", "maintain"), (CLOCK,)),
     Meeting(("late file", "forget", "maintain")),
     Meeting(("late file", "export", "rollback")),
-    Meeting(("late file", "asset", "tick")),
-    Meeting(("rollback", "rollback", "release")),
+    Meeting(("late file", "export", "export"), (KILLED,), where=WRITES),
+    Meeting(("late file", "asset", "tick"), at_once=True),
+    Meeting(("rollback", "rollback", "release"), at_once=True),
     Meeting(("rollback", "release", "plan")),
-    Meeting(("plan is undone", "plan is undone", "publish"), pairs=2),
+    Meeting(("plan is undone", "plan is undone", "publish"), pairs=2, at_once=True),
 )
 
 
 @dataclass(frozen=True)
 class Cast:
     """The processes of a story, in a lake with so many `pairs` of tables. `share`: of requests that
-    meet a fault of these `kinds`."""
+    meet a fault of these `kinds`, only `where` that says."""
 
     actors: Sequence[Actor]
     pairs: int
     kinds: tuple[str, ...]
     share: float
+    where: str = ""
 
 
 def drawn_cast(seed: int) -> Cast:
@@ -88,10 +98,12 @@ def _drawn_meeting(chance: Random) -> Cast:
     meeting = chance.choice(MEETINGS)
     one = MACHINES[1:]  # which may be lost
     machines = one if meeting.is_near else chance.choice((MACHINES, one))
-    actors = [_actor(chance, command, machines) for command in meeting.commands]
+    starts = SECONDS_AT_ONCE if meeting.at_once else SECONDS_AFTER
+    actors = [_actor(chance, command, machines, starts) for command in meeting.commands]
     shares = [share for share in FAULTY if share or not meeting.kinds]
     others = chance.sample(KINDS, chance.randint(0, 1))
-    return Cast(actors, meeting.pairs, (*meeting.kinds, *others), chance.choice(shares))
+    kinds = (*meeting.kinds, *others)
+    return Cast(actors, meeting.pairs, kinds, chance.choice(shares), meeting.where)
 
 
 def _anybody(chance: Random, pairs: int) -> list[Actor]:
@@ -102,9 +114,10 @@ def _anybody(chance: Random, pairs: int) -> list[Actor]:
     if pairs > 1:  # which only commands that write both tables of a pair need
         others = [*SWITCHES, others[0]]
     often = ["late file", "late file", "tick", *others, *others]
-    return [_actor(chance, chance.choice(often), MACHINES) for _ in range(chance.randint(3, 6))]
+    many = chance.randint(3, 6)
+    return [_actor(chance, chance.choice(often), MACHINES, SECONDS_AFTER) for _ in range(many)]
 
 
-def _actor(chance: Random, command: str, machines: Sequence[str]) -> Actor:
-    after = chance.choice(SECONDS_UNTIL_TIDYING if command in TIDYING else SECONDS_AFTER)
+def _actor(chance: Random, command: str, machines: Sequence[str], starts: Sequence[float]) -> Actor:
+    after = chance.choice(SECONDS_UNTIL_TIDYING if command in TIDYING else starts)
     return Actor(command, chance.choice(machines), after, chance.randrange(1000))

@@ -57,6 +57,7 @@ KINDS = (
 # Whoever only reads loses nothing by these; a command that they ended there would never write.
 AT_WRITES = (LOST, LATER, AWAY)
 READING = ("list", "look", "read")  # kinds of requests
+STAGED, WRITES = "while a write is staged", "at requests that write"
 # Times as many faults, at a write that races and while a process stages a write, and at a commit,
 # which is both, three times three: most of what goes wrong there is worse than elsewhere.
 RACES_MEET = 3
@@ -71,6 +72,7 @@ class Faults:
     kinds: tuple[str, ...] = ()
     is_on: bool = True
     until: float = inf  # seconds since 1970, by the store's clock
+    where: str = ""  # where alone requests meet them: `STAGED`, `WRITES`, or "": anywhere
     met: "Counter[str]" = field(default_factory=Counter)
     _listed: dict[str, Any] = field(default_factory=dict)
     losable: tuple[Machine, ...] = ()  # machines that may be lost
@@ -80,6 +82,7 @@ class Faults:
         if not self.is_on or self.scheduler.now >= self.until:
             return effect()
         if self.scheduler.now < self.scheduler.process.machine.away_until:
+            self.scheduler.process.met.add(AWAY)
             raise of.GenericError(f"{key}: connect error")
         fault = self._drawn(kind, key)
         if not self._can_strike(fault, kind):
@@ -114,6 +117,7 @@ class Faults:
 
     def _count(self, fault: str) -> None:
         self.met[fault] += 1
+        self.scheduler.process.met.add(fault)
         self.scheduler.note(f"{self.scheduler.process.name}: {fault}")
 
     def _done_with(self, fault: str, kind: str, key: str, effect: Callable[[], T]) -> T:
@@ -150,8 +154,10 @@ class Faults:
 
     def _drawn(self, kind: str, key: str) -> str:
         """The fault that a request meets, `NEVER` for none."""
-        risks = is_race(f"{kind} {key}") + bool(self.scheduler.process.staged)
-        share = self.share * RACES_MEET**risks
+        is_staged = bool(self.scheduler.process.staged)
+        risks = is_race(f"{kind} {key}") + is_staged
+        is_exposed = {STAGED: is_staged, WRITES: kind not in READING}.get(self.where, True)
+        share = self.share * RACES_MEET**risks if is_exposed else 0.0
         found = (NEVER, *self.kinds)[self.scheduler.choices.draw(len(self.kinds) + 1, share)]
         return NEVER if found in AT_WRITES and kind in READING else found
 

@@ -21,7 +21,7 @@ from backfill_assets.kernel.core.errors import BackfillError
 from backfill_assets.kernel.core.receipts import Provenance
 from backfill_assets.kernel.core.states import State
 from backfill_assets.kernel.core.view import exists_at
-from backfill_assets.kernel.place.port import LOCKS, RUNS
+from backfill_assets.kernel.place.port import LOCKS, RUNS, Swept
 from backfill_assets.kernel.tables.home import Lake
 from backfill_assets.kernel.tables.staging import marker_folder, sweep_writes
 from backfill_assets.kernel.tables.versions import (
@@ -39,6 +39,7 @@ from backfill_assets.upkeep.inspection import inspect_table
 from backfill_assets.upkeep.maintain import maintain_tables
 from backfill_assets_tests.simulation.actors import SAID
 from backfill_assets_tests.simulation.engine import rows_at
+from backfill_assets_tests.simulation.faults import CLOCK
 from backfill_assets_tests.simulation.history import (
     Violation,
     judge_logs,
@@ -84,11 +85,13 @@ SECONDS_LATER = 100 * 86_400.0  # longer than replaced files are kept
 
 
 def judge_process(thread: Thread, has_faults: bool = False) -> None:
-    """A process ends well, or with an error of the package's own, within its budget of
-    requests."""
+    """A process ends well, or with an error of the package's own, within its budget of requests.
+    One that nothing happened to but a step of its clock is never taken for dead."""
     failure = thread.failure
     if failure is not None and not isinstance(failure, BackfillError):
         raise Violation(f"{thread.name} ends with {failure!r}") from failure
+    was_well = isinstance(failure, Swept) and thread.process.met <= {CLOCK}
+    refuse(was_well, f"{thread.name} was well, and ends with {failure!r}")
     requests = thread.process.requests
     most = MOST_REQUESTS if has_faults else BUDGETS.get(thread.what, MOST_REQUESTS)
     refuse(requests > most, f"{thread.name} made {requests} requests, and {most} are enough")
@@ -104,12 +107,17 @@ def judge_idle(thread: Thread) -> None:
 
 def judge_waiting(world: World) -> None:
     """Readers wait for nobody any more, and see all that no unfinished switch covers, once each run
-    that went on has shown no sign of life for its time."""
+    that went on has shown no sign of life for its time; all there is, where each process ended
+    well."""
     lake, _ = world.open()
     refuse(waits := why_readers_wait(lake), f"readers wait for the dead: {waits}")
     entry, seen = newest_version(lake), versions_seen(lake)
     newest = entry and (entry.held.then or entry.tables)
     refuse(seen != newest, f"readers see {seen}, and the newest is {newest}")
+    others = [t for t in world.scheduler.threads if t.process is not world.scheduler.process]
+    if seen is not None and all(t.ended_well for t in others if t.is_foreground):
+        behind = [t for t in (RAW, *world.tables) if seen[t] != lake.store.head(t)]
+        refuse(behind, f"all ended well, and readers see {seen}: nobody told them of {behind}")
 
 
 def judge_lake(world: World) -> None:

@@ -7,7 +7,7 @@ finds these.
 
 import dataclasses
 from collections import defaultdict
-from collections.abc import Callable, Collection, Iterable, Iterator
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from contextlib import ExitStack, contextmanager, nullcontext
 from typing import Any
 from unittest import mock
@@ -17,10 +17,12 @@ from deltalake.exceptions import DeltaError
 
 from backfill_assets.buckets import bucket, leases
 from backfill_assets.erasure import erasing
+from backfill_assets.export import export_sinks
 from backfill_assets.kernel.core.addresses import CANDIDATES
 from backfill_assets.kernel.core.clock import utc_now
 from backfill_assets.kernel.core.view import exists_at
 from backfill_assets.kernel.log import listed_logs, log_state, run_markers, state_files
+from backfill_assets.kernel.place import lease_watch
 from backfill_assets.kernel.tables import committer, staging, store, versions
 from backfill_assets.kernel.write import candidate, derived, known, replace
 from backfill_assets.plans import rollback
@@ -314,6 +316,38 @@ def logs_forgotten(_: Scheduler) -> Patches:
     ]
 
 
+def lease_by_own_clock(_: Scheduler) -> Patches:
+    """Whether a lease is over is told by the clock of whoever looks, not by the place's."""
+    return [(lease_watch, "place_time", lambda _place: utc_now().timestamp())]
+
+
+def marker_gone_early(_: Scheduler) -> Patches:
+    """A writer deletes the marker of a write as it begins to commit it."""
+    real = staging.Staged.committing
+
+    def committing(self: Any, version: int) -> None:
+        real(self, version)
+        self._delete_marker()
+
+    return [(staging.Staged, "committing", committing)]
+
+
+def rollback_untold(_: Scheduler) -> Patches:
+    """A rollback or release of a table's days is told to the next reader only by somebody else."""
+    return [(rollback, "record_versions", _nothing)]
+
+
+def notes_before_rows(_: Scheduler) -> Patches:
+    """An export notes days before their rows are there."""
+
+    def replace_days(self: Any, days: Mapping[Any, Any], files: Any) -> None:
+        self._note(self.held() | {**days})
+        for day, held in days.items():
+            self._write_day(day, held, files)
+
+    return [(export_sinks.FolderSink, "replace", replace_days)]
+
+
 Plants = Callable[[Scheduler], Patches]
 PLANTED: dict[str, Plants] = {
     "the fence is off": no_fence,
@@ -346,6 +380,10 @@ PLANTED: dict[str, Plants] = {
     "a sweep leaves files": sweep_leaves_files,
     "whole candidates are tidied up": candidates_swept,
     "a log is read whole at each look": logs_forgotten,
+    "a lease ends by the clock of who looks": lease_by_own_clock,
+    "a marker goes before its commit": marker_gone_early,
+    "a rollback is not told to readers": rollback_untold,
+    "an export notes days before their rows": notes_before_rows,
 }
 
 

@@ -56,6 +56,7 @@ class Process:
     watches: bool = False
     staged: set[str] = field(default_factory=set)  # the markers of its writes
     changes: int = 0  # objects that it wrote or deleted, but signs of life and locks
+    met: set[str] = field(default_factory=set)  # kinds of faults
 
     def note_object(self, key: str, is_there: bool) -> None:
         """Say that this process wrote (`is_there`) or deleted an object."""
@@ -81,6 +82,11 @@ class Thread:
     failure: BaseException | None = None
     races: bool = False  # whether its next request may come too late, and knows it
     stands: Any = None  # its greenlet
+
+    @property
+    def ended_well(self) -> bool:
+        """Whether it did all that it was to do."""
+        return self.is_over and not self.was_killed and self.failure is None
 
     @property
     def what(self) -> str:

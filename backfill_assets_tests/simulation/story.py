@@ -47,6 +47,15 @@ FAULTS_END = (inf, inf, 30.0, 200.0)  # seconds of a story after which nothing g
 
 
 @dataclass(frozen=True)
+class End:
+    """How a process ended: `well`, `dead`, or with the error of that name."""
+
+    what: str
+    how: str
+    has_changed: bool  # any object
+
+
+@dataclass(frozen=True)
 class Played:
     """What came of a story. `wrong`: "" if all holds."""
 
@@ -58,7 +67,7 @@ class Played:
     choices: Sequence[int]
     requests: int
     met: Mapping[str, int]  # how often each fault
-    ends: Sequence[str]  # of each actor: what it did, and how that ended
+    ends: Sequence[End]  # of each actor and judge
     cause: str = ""  # with lines of the program
 
     def __str__(self) -> str:
@@ -152,6 +161,7 @@ def play(
         world.scheduler.now += chance.choice(DAYS_AGO) * 86_400.0
         world.scheduler.switching = chance.choice(SWITCHING)
         world.store.faults.kinds = cast.kinds
+        world.store.faults.where = cast.where
         world.store.faults.until = world.scheduler.now + chance.choice(FAULTS_END)
         wrong, cause = _played(world, cast.actors)
         scheduler = world.scheduler
@@ -195,14 +205,11 @@ def _played(world: World, actors: Sequence[Actor]) -> tuple[str, str]:
     return "", ""
 
 
-def _end_of(thread: Thread) -> str:
-    """What a process did, and whether it ended well, with which error, or not at all."""
-    what = thread.what or thread.name
-    if not thread.is_over or thread.was_killed:
-        return f"{what}: dead"
+def _end_of(thread: Thread) -> End:
+    how = "well" if thread.ended_well else "dead"
     if thread.failure is not None:
-        return f"{what}: {type(thread.failure).__name__}"
-    return f"{what}: well{'' if thread.process.changes else ', changed nothing'}"
+        how = type(thread.failure).__name__
+    return End(thread.what or thread.name, how, thread.process.changes > 0)
 
 
 def _where(error: BaseException) -> str:

@@ -4,6 +4,7 @@ Tested here: stories by seeds, that a seed tells the same story twice, and that 
 the port others may go on. Not tested here: engines and Dagster. The big run, for hours: `python -m backfill_assets_tests.thorough simulation`.
 """
 
+import itertools
 import os
 import subprocess
 import sys
@@ -16,10 +17,21 @@ import pytest
 from backfill_assets.buckets.bucket import Bucket
 from backfill_assets.kernel.place.port import Place
 from backfill_assets_tests.processes import CHECKOUT
+from backfill_assets_tests.simulation.__main__ import seeds_with
+from backfill_assets_tests.simulation.casts import drawn_cast
 from backfill_assets_tests.simulation.choices import Choices
+from backfill_assets_tests.simulation.faults import KILLED, LOST
 from backfill_assets_tests.simulation.planted import PLANTED
 from backfill_assets_tests.simulation.shrinking import shrunk
-from backfill_assets_tests.simulation.story import Beginning, go_alone, new_world, play
+from backfill_assets_tests.simulation.story import (
+    Beginning,
+    End,
+    Played,
+    go_alone,
+    new_world,
+    play,
+)
+from backfill_assets_tests.simulation.tally import Tally
 from backfill_assets_tests.simulation.world import World
 
 SEEDS = 12  # of stories in a run of all tests, half a minute: always the same ones
@@ -90,6 +102,28 @@ def test_a_seed_tells_the_same_story_twice() -> None:
     assert one.digest == other.digest
     assert one.choices == other.choices
     assert len(one.trace) > 100
+
+
+def test_stories_can_be_chosen_by_who_takes_part_and_by_what_goes_wrong() -> None:
+    wanted = ("late file", "late file", LOST)
+    for seed in itertools.islice(seeds_with(0, wanted), 3):
+        cast = drawn_cast(seed)
+        assert [actor.what for actor in cast.actors].count("late file") >= 2
+        assert LOST in cast.kinds
+        assert cast.share > 0
+    assert [*itertools.islice(seeds_with(7, ()), 3)] == [7, 8, 9]
+
+
+def test_a_tally_says_in_how_many_stories_an_actor_changed_something() -> None:
+    tally = Tally()
+    in_vain, well = End("sweep", "well", has_changed=False), End("sweep", "well", has_changed=True)
+    for ends in ([in_vain, in_vain], [in_vain, well], [End("tick", "dead", has_changed=True)]):
+        tally.add(Played(0, (), "", "", (), (), 5, {KILLED: 1}, ends))
+    lines = [line.split() for line in tally.lines()]
+    assert ["sweep", "2", "1", "4", "well"] in lines
+    assert ["tick", "1", "1", "1", "dead"] in lines
+    assert ["3", *KILLED.split()] in lines
+    assert (tally.stories, tally.requests) == (3, 15)
 
 
 def test_each_fault_that_can_be_planted_has_a_row_that_says_what_shows_it() -> None:
