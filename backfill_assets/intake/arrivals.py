@@ -59,7 +59,8 @@ def commit_arrivals(
     each set of columns that they read of a delivery has its own fingerprint. Computed are the days
     whose raw receipt is newer than the version that the ledger names, so that the next load
     completes one that was cut off; the days that have all columns again; all days after another
-    program changed the ledger, or when keys begin or cease to name their event days.
+    program changed the ledger, or when keys begin or cease to name their event days. Raises
+    Superseded where another load, which took the lock over, wrote the ledger since `view`.
     """
     name = lake_session.lake.source
     raw = next(c for c in contracts if c.is_landed and c.source == name)
@@ -81,6 +82,8 @@ def commit_arrivals(
             _ledger_provenance(provenance, raw, view, source, head),
             always=source.loaded_version != head,
             force=bool(source.doubted_arrivals()),
+            # Its receipt names a version of raw for all days, and the load lock may have been lost.
+            alone=True,
         )
         return replace_days(lake, write, lambda days: {d: digests[d] for d in days})
     finally:

@@ -7,7 +7,7 @@ arrivals which names raw.
 """
 
 from collections import Counter
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import date
 
@@ -221,8 +221,12 @@ class _Loading:
         if part is not self.placed.raw and never_had_rows:
             return WriteResult(before.version, "")
         provenance = self.request.signed(self.states, inputs)
-        write = Write(
-            contract, part.staged, entries, before.version, provenance, force=self.request.force
-        )
-        # The load lock keeps every other load out, so that nothing can have overtaken this one.
-        return replace_days(lake, write, lambda days: {d: entries[d].input_digest for d in days})
+        known = self.states.view.table(contract.name).version
+        write = Write(contract, part.staged, entries, known, provenance, force=self.request.force)
+        return replace_days(lake, write, self._digests_now)
+
+    def _digests_now(self, days: Iterable[date]) -> dict[date, str]:
+        """What these days of raw would be loaded from now. The lock of a load that was paused is
+        another's after a while, who then loads newer files."""
+        name, now = self.request.table.name, self.request.known.read()
+        return {d: now.digests.of(name, d) for d in days}

@@ -227,7 +227,7 @@ def rewrite_layout(lake: Lake, contract: Contract, work: Callable[[], T]) -> T |
                 note=note,
             )
             with lake.store.lock(ledger.name):
-                lake.store.replace_days(ledger, None, (), receipt)
+                lake.store.replace_days(ledger, None, (), receipt, ledger_view.version)
         return result
 
 

@@ -23,6 +23,7 @@ from backfill_assets.intake.arrival_rows import (
 from backfill_assets.intake.arrivals import BY_KEY, commit_arrivals
 from backfill_assets.intake.ledger import ARRIVALS
 from backfill_assets.kernel.core.contracts import Contract
+from backfill_assets.kernel.core.errors import Superseded
 from backfill_assets.kernel.core.payload import LANDED
 from backfill_assets.kernel.core.profiles import DayProfile
 from backfill_assets.kernel.core.readings import delivery_sets_read
@@ -130,6 +131,21 @@ def load(
 
 def kept_in(lake: Lake) -> list[tuple[Any, ...]]:
     return sorted(answer(lake, rows_query(lake.store.data_files(ARRIVALS), ARRIVALS)))
+
+
+def test_a_load_that_lost_its_lock_does_not_name_older_deliveries_over_newer_ones(
+    tmp_path: Path,
+) -> None:
+    lake, history = bare_lake(tmp_path), unruly(0, START, days=6, rows=24, keys=6)
+    for days in (set(DAYS[:2]), {DAYS[2]}):
+        load(lake, on(history, days), days, dies=days == {DAYS[2]})
+    paused = read_view(lake, CONTRACTS)
+    load(lake, on(history, {DAYS[3]}), {DAYS[3]})
+    kept = kept_in(lake)
+    with pytest.raises(Superseded, match="arrivals: another run wrote it since this one read it"):
+        commit_arrivals(LakeSession(lake), CONTRACTS, paused, Provenance("test"))
+    assert kept_in(lake) == kept
+    assert read_view(lake, CONTRACTS).source("raw").loaded_version == lake.store.head("raw")
 
 
 contents = st.integers(

@@ -5,9 +5,9 @@ what the tables must hold. Not here: who does what and when (`actors`), and judg
 """
 
 import uuid
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import UTC, date, datetime
 from pathlib import Path
 from typing import Any
@@ -15,12 +15,13 @@ from typing import Any
 from backfill_assets.intake import scan
 from backfill_assets.intake.landed_days import append_events
 from backfill_assets.intake.ledger import ARRIVALS, LANDED, read_files
-from backfill_assets.kernel.core.contracts import Contract, Input, InputKind
+from backfill_assets.kernel.core.contracts import Input, InputKind
 from backfill_assets.kernel.core.days import DayRange, some_days
 from backfill_assets.kernel.core.needs import needed_days
 from backfill_assets.kernel.core.profiles import EMPTY_FINGERPRINT
 from backfill_assets.kernel.core.receipts import DayEntry, Provenance
 from backfill_assets.kernel.core.states import Codes
+from backfill_assets.kernel.core.view import LakeView
 from backfill_assets.kernel.log.run_markers import drop_marker, mark_run
 from backfill_assets.kernel.place.port import RUNS, load_lock
 from backfill_assets.kernel.tables.home import Lake, read_lake
@@ -32,7 +33,7 @@ from backfill_assets.kernel.write.candidate import RebuildRequest
 from backfill_assets.kernel.write.known import KnownStates
 from backfill_assets.kernel.write.model import Pipeline, Table
 from backfill_assets.kernel.write.rebuild import Rebuild
-from backfill_assets.kernel.write.replace import Write, replace_days
+from backfill_assets.kernel.write.replace import DigestsNow, Write, replace_days
 from backfill_assets.reading.claims import days_of_active_plans
 from backfill_assets_tests.builders import CONTRACTS, WINDOW, contract, day
 from backfill_assets_tests.files import SMALLEST, Cells, stage_by_hand
@@ -44,6 +45,7 @@ from backfill_assets_tests.synthetic import arrival
 DAYS = 4
 EVERY_DAY = DayRange(day(0), day(DAYS))
 RAW = "raw"
+RAW_CONTRACT = next(c for c in CONTRACTS if c.name == RAW)
 # Tables of sums by event day, each with the table that is made from it.
 PAIRS = (("staging", "features"), ("sums", "trends"))
 ASSET = "given"  # the table of an asset, made as the second one of the first pair is
@@ -188,18 +190,15 @@ class World:
                 digests = {d: states.digests.of(RAW, d) for d in days}
                 landed = states.view.source(RAW).landed  # as the ledger says
                 rows = [row for d in days if d in landed for row in self._raw_rows(d)]
-                self._write(
-                    lake,
-                    pipeline.table(RAW).contract,
-                    rows,
-                    digests,
-                    self._signed(pipeline, run_id),
-                )
+                said = self._signed(pipeline, run_id)
+                write = self._staged(lake, states.view, RAW, rows, digests, said)
+                self._commit(lake, write, lambda days: _digests_now(lake, pipeline, days))
             self._name_arrivals(lake, pipeline, run_id)
 
     def _name_arrivals(self, lake: Lake, pipeline: Pipeline, run_id: str) -> None:
         """Bring the ledger `arrivals` up to raw."""
-        source = read_view(lake, pipeline.contracts).source(RAW)
+        view = read_view(lake, pipeline.contracts)
+        source = view.source(RAW)
         loaded = source.loaded
         moved = [d for d, r in loaded.latest.items() if r.version > source.loaded_version]
         if not moved:
@@ -208,7 +207,9 @@ class World:
         delivered = lake.store.rows(RAW, loaded.version)
         rows = [_arrival(row) for row in delivered if row["arrival_date"] in moved]
         digests = {d: loaded.latest[d].entry.fingerprint for d in moved}
-        self._write(lake, ARRIVALS, rows, digests, said, always=True)
+        write = self._staged(lake, view, ARRIVALS.name, rows, digests, said)
+        write = replace(write, always=True, alone=True)
+        self._commit(lake, write, lambda days: {d: digests[d] for d in days})
 
     def _scan(self, lake: Lake) -> None:
         files = [r for r in read_files(lake.store) if not r.withdrawn]
@@ -234,26 +235,34 @@ class World:
             for n, v in sorted(numbers.items())
         ]
 
-    def _write(
+    def _staged(
         self,
         lake: Lake,
-        contract: Contract,
+        view: LakeView,
+        table: str,
         rows: Sequence[Cells],
         digests: Mapping[date, str],
         said: Provenance,
-        always: bool = False,
-    ) -> None:
+    ) -> Write:
+        """A write of rows that were made from what a view shows, staged."""
+        contract = ARRIVALS if table == ARRIVALS.name else RAW_CONTRACT
         staged = stage_by_hand(lake, contract, rows)
         try:
             found = audit_files(lake, staged.paths, contract)
-            entries = {d: DayEntry(0, EMPTY_FINGERPRINT, digests[d]) for d in digests}
-            for d in digests.keys() & found.keys():
-                entries[d] = DayEntry(found[d].rows, found[d].fingerprint, digests[d])
-            version = lake.store.view(contract.name, contract.day_column).version
-            write = Write(contract, staged, entries, version, said, always)
-            replace_days(lake, write, lambda days: {d: digests[d] for d in days})
-        finally:
+        except BaseException:
             staged.drop()
+            raise
+        entries = {d: DayEntry(0, EMPTY_FINGERPRINT, digests[d]) for d in digests}
+        for d in digests.keys() & found.keys():
+            entries[d] = DayEntry(found[d].rows, found[d].fingerprint, digests[d])
+        return Write(contract, staged, entries, view.table(table).version, said)
+
+    def _commit(self, lake: Lake, write: Write, digests_now: DigestsNow) -> None:
+        assert write.staged is not None
+        try:
+            replace_days(lake, write, digests_now)
+        finally:
+            write.staged.drop()
 
     def _signed(self, pipeline: Pipeline, run_id: str) -> Provenance:
         codes = pipeline.codes[RAW]
@@ -308,6 +317,12 @@ class World:
             days = needed_days(states)[table].intersection(EVERY_DAY) - claimed
             if days:
                 self.make(opened, table, days, Provenance("late data", run_id))
+
+
+def _digests_now(lake: Lake, pipeline: Pipeline, days: Iterable[date]) -> dict[date, str]:
+    """What days of raw would be loaded from now."""
+    digests = pipeline.states(read_view(lake, pipeline.contracts)).digests
+    return {d: digests.of(RAW, d) for d in days}
 
 
 def _arrival(row: Cells) -> dict[str, Any]:

@@ -34,7 +34,7 @@ from backfill_assets.kernel.core.view import DayReceipt, TableView
 from backfill_assets.kernel.core.write_mode import OVERWRITE, WriteMode
 from backfill_assets.kernel.tables.committer import Conflict
 from backfill_assets.kernel.tables.home import Lake
-from backfill_assets.kernel.tables.staging import Staged, sweep_writes
+from backfill_assets.kernel.tables.staging import FIRST_COMMIT, Staged, sweep_writes
 
 # Each one re-reads the log; a day is fought over by two or three writers at most.
 CONFLICT_ATTEMPTS = 5
@@ -62,6 +62,7 @@ class Write:
     always: bool = False
     force: bool = False  # write the rows even if the table holds the same
     mode: WriteMode = OVERWRITE
+    alone: bool = False  # refuse it where anything was committed since `base_version`
 
 
 @dataclass(frozen=True)
@@ -81,9 +82,9 @@ def replace_days(lake: Lake, write: Write, digests_now: DigestsNow) -> WriteResu
     not use are deleted.
 
     `digests_now` gives the input digests from the current heads, for the fence. Raises Superseded
-    when a newer receipt touched one of the days, or a fence asks for it, and our inputs are
-    not the newest; DaysHeld when a rollback put one of them back, or one is closed; Conflict when
-    conflicts do not end.
+    when a newer receipt touched one of the days, or a fence asks for it, and our inputs are not the
+    newest, and when a write that is to be `alone` is not; DaysHeld when a rollback put one of the
+    days back, or one is closed; Conflict when conflicts do not end.
     """
     with lake.store.lock(write.contract.name):
         return replace_days_locked(lake, write, digests_now)
@@ -105,6 +106,8 @@ def _refuse_superseded(lake: Lake, write: Write, view: TableView, digests_now: D
     """Raise DaysHeld where a day is held or closed, and Superseded where other rows than these
     would come of the newest inputs."""
     refuse_left_alone(write.contract, view, write.entries)
+    if write.alone and view.version > max(write.base_version, FIRST_COMMIT):
+        raise _superseded_error(write, "another run wrote it since this one read it")
     rewritten = set[date]()
     for day in write.entries.keys() & view.latest.keys():
         if view.latest[day].version > write.base_version:
@@ -124,9 +127,14 @@ def _refuse_superseded(lake: Lake, write: Write, view: TableView, digests_now: D
     if not behind:
         return
     why = "were written by another run from newer inputs" if behind & rewritten else doubts[0]
-    raise Superseded(
+    counted = write.contract.calendar.count_text(len(behind))
+    raise _superseded_error(write, f"{counted} from {min(behind)} {why}")
+
+
+def _superseded_error(write: Write, culprit: str) -> Superseded:
+    return Superseded(
         f"the table {write.contract.name}",
-        f"{write.contract.calendar.count_text(len(behind))} from {min(behind)} {why}",
+        culprit,
         "Nothing was written",
         "Run again: it reads the newest inputs",
     )

@@ -109,3 +109,12 @@ def test_equal_rows_from_other_inputs_get_a_new_receipt_and_keep_their_files_unl
     assert data_files(lake, "staging") == before
     assert write(lake, {DAY: 1}, force=True).changed == {DAY}
     assert not data_files(lake, "staging")[DAY] & before[DAY]
+
+
+def test_a_write_that_is_to_be_alone_is_refused_after_any_other_commit(lake: Lake) -> None:
+    write(lake, {DAY: 1}, alone=True, base=-1)
+    read = version(lake, "staging")
+    write(lake, {NEXT: 2}, alone=True)
+    with pytest.raises(Superseded, match="staging: another run wrote it since this one read it"):
+        write(lake, {DAY: 3}, alone=True, base=read)
+    assert write(lake, {DAY: 3}, base=read).changed == {DAY}
