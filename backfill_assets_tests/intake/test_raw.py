@@ -74,8 +74,9 @@ def load_of(lake: Lake, pipeline: Pipeline, days: int) -> _Loading:
     request = RebuildRequest(
         LakeSession(lake), known, pipeline.table("raw"), span, said, force=True
     )
-    tables = contract, too_late_contract(contract), ledger_of_source(QUARANTINE, contract.source)
-    placed = Placed(*map(PlacedPart, tables), {d: {} for d in span})
+    late, quarantine = too_late_contract(contract), ledger_of_source(QUARANTINE, contract.source)
+    parts = PlacedPart(contract), PlacedPart(late), PlacedPart(quarantine)
+    placed = Placed(*parts, {d: {} for d in span})
     return _Loading(request, known.states, [*span], placed)
 
 
