@@ -55,7 +55,8 @@ class Process:
     requests: int = 0  # without those of locks
     watches: bool = False
     staged: set[str] = field(default_factory=set)  # the markers of its writes
-    changes: int = 0  # objects that it wrote or deleted, but signs of life and locks
+    # Objects that it wrote or deleted, but signs of life, locks, and markers that it wrote.
+    changes: int = 0
     met: set[str] = field(default_factory=set)  # kinds of faults
 
     def note_object(self, key: str, is_there: bool) -> None:
@@ -66,6 +67,7 @@ class Process:
             self.staged.add(key)
         else:
             self.staged.discard(key)
+            self.changes += 1  # all that a sweep does where files were not sent yet
 
 
 @dataclass(eq=False)
