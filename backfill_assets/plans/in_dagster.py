@@ -156,12 +156,11 @@ def _materialize_days(
 ) -> None:
     """Log a materialization per day, from its receipt."""
     lake, pipeline = lake_context.open()
-    view = read_view(lake, pipeline.contracts)
+    states, naming = pipeline.states(read_view(lake, pipeline.contracts)), lake_context.naming
     for name, written in days.items():
+        latest = states.view.table(name).latest
         for day in written:
-            context.log_event(
-                receipt_event(lake_context.naming, name, day, view.table(name).latest[day])
-            )
+            context.log_event(receipt_event(naming, states, name, day, latest[day]))
 
 
 def _run_provenance(context: dg.OpExecutionContext) -> Provenance:

@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence, Set
 from datetime import date
 from itertools import groupby
 from operator import attrgetter
-from typing import Any
+from typing import Any, NamedTuple
 
 import dagster as dg
 
@@ -28,7 +28,7 @@ from backfill_assets.kernel.core.plans import CHUNK_TAG, PLAN_TAG
 from backfill_assets.kernel.core.profiles import Finding
 from backfill_assets.kernel.core.receipts import Built, DayEntry, Provenance
 from backfill_assets.kernel.core.states import State, States
-from backfill_assets.kernel.core.view import TableView
+from backfill_assets.kernel.core.view import DayReceipt, TableView
 from backfill_assets.kernel.tables.data_files import day_bytes
 from backfill_assets.kernel.tables.home import Lake
 from backfill_assets.kernel.write.model import Table, source_files
@@ -380,18 +380,27 @@ def content_facts(record: dg.EventLogRecord | None, entry: DayEntry) -> dict[str
     return {name: value for name, value in of_day.items() if name.startswith(PREFIX)}
 
 
+class WrittenDay(NamedTuple):
+    """A day as a receipt says that it was written, in which table version, by which write."""
+
+    entry: DayEntry
+    version: int
+    write_id: str
+
+
 def receipt_metadata(
+    states: States,
     table: str,
     day: date,
     record: dg.EventLogRecord | None,
-    entry: DayEntry,
-    version: int,
+    made: WrittenDay | DayReceipt,
     told: Mapping[str, str],
 ) -> dict[str, Any]:
     """Metadata of a day that no run reports: its receipt, the facts of its newest materialization,
     and what else is `told` of it: RECORDED_FROM, the write."""
-    known = entry_metadata(entry, version) | {SHOW: show_command(table, day)}
-    return folded_metadata({**known, **content_facts(record, entry), **known, **told})
+    known = entry_metadata(made.entry, made.version, states.is_open(table, day))
+    known[SHOW] = show_command(table, day)
+    return folded_metadata({**known, **content_facts(record, made.entry), **known, **told})
 
 
 def rewritten_days(

@@ -12,7 +12,7 @@ refused; days of runs that go on, until they end.
 from collections.abc import Callable, Sequence, Set
 from datetime import UTC, date
 from functools import cache, partial
-from typing import Any, NamedTuple
+from typing import Any
 
 import dagster as dg
 
@@ -27,6 +27,7 @@ from backfill_assets.dagster.adapter.dagster_private import (
 from backfill_assets.dagster.adapter.metadata import (
     RECORDED_FROM,
     WRITE_ID,
+    WrittenDay,
     day_materialization,
     receipt_metadata,
 )
@@ -36,7 +37,7 @@ from backfill_assets.kernel.core.contracts import Contract
 from backfill_assets.kernel.core.days import days_text
 from backfill_assets.kernel.core.plans import PUBLISH, RELEASE, ROLLBACK
 from backfill_assets.kernel.core.readings import PARAMETERS
-from backfill_assets.kernel.core.receipts import DayEntry, Receipt
+from backfill_assets.kernel.core.receipts import Receipt
 from backfill_assets.kernel.core.states import State, States
 from backfill_assets.kernel.core.view import DayReceipt
 from backfill_assets.kernel.log.adopted import JUDGE
@@ -135,7 +136,7 @@ def _record_commit(
         source, how = UNDONE_SOURCE, ", put back or released,"
     for day in lost:
         made = WrittenDay(receipt.days[day], version, receipt.write_id)
-        instance.report_runless_asset_event(receipt_event(naming, table, day, made, source))
+        instance.report_runless_asset_event(receipt_event(naming, states, table, day, made, source))
     counted = states.contracts[table].calendar.count_text(len(lost))
     line = f"{table}: {counted} of version {version}{how} recorded from the receipt"
     return True, [line]
@@ -206,16 +207,9 @@ def _recorded_days(instance: dg.DagsterInstance, run_id: str) -> frozenset[tuple
     return frozenset((e.asset_key, e.partition) for e in events if e.asset_key and e.partition)
 
 
-class WrittenDay(NamedTuple):
-    """A day as a receipt says that it was written, in which table version, by which write."""
-
-    entry: DayEntry
-    version: int
-    write_id: str
-
-
 def receipt_event(
     naming: Naming,
+    states: States,
     table: str,
     day: date,
     made: WrittenDay | DayReceipt,
@@ -224,7 +218,7 @@ def receipt_event(
     """The materialization that records a day from its receipt; by default after a rollback or
     release."""
     told = {RECORDED_FROM: source, WRITE_ID: made.write_id}
-    metadata = receipt_metadata(table, day, None, made.entry, made.version, told)
+    metadata = receipt_metadata(states, table, day, None, made, told)
     return day_materialization(naming.key(table), day, made.entry, metadata)
 
 
@@ -330,12 +324,6 @@ def _repair_days(
     before = newest_materializations(instance, key, map(str, days))
     for day in days:
         receipt = latest[day]
-        metadata = receipt_metadata(
-            name,
-            day,
-            before.get(str(day)),
-            receipt.entry,
-            receipt.version,
-            {RECORDED_FROM: LOST_SOURCE},
-        )
+        told = {RECORDED_FROM: LOST_SOURCE}
+        metadata = receipt_metadata(states, name, day, before.get(str(day)), receipt, told)
         instance.report_runless_asset_event(day_materialization(key, day, receipt.entry, metadata))

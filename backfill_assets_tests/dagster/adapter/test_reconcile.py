@@ -6,17 +6,22 @@ here: healing days (`test_event_repair`), dead runs (`test_run_liveness`), and p
 really killed (`end_to_end.test_late_data`).
 """
 
+from dataclasses import replace
+from datetime import date
 from typing import Any
 
 import dagster as dg
 import pytest
 
 from backfill_assets.dagster.adapter import runs
-from backfill_assets.dagster.adapter.metadata import WRITE_ID, unfolded_metadata
-from backfill_assets.dagster.adapter.reconcile import record_missed_commits
-from backfill_assets.kernel.core.days import ONE_DAY
+from backfill_assets.dagster.adapter.context import PLAIN
+from backfill_assets.dagster.adapter.metadata import STATE, WRITE_ID, unfolded_metadata
+from backfill_assets.dagster.adapter.reconcile import receipt_event, record_missed_commits
+from backfill_assets.kernel.core.calendars import Calendar, Unit
+from backfill_assets.kernel.core.contracts import Input
+from backfill_assets.kernel.core.days import ONE_DAY, inclusive_range
 from backfill_assets.kernel.core.receipts import DayEntry
-from backfill_assets_tests.builders import make_commit, receipt
+from backfill_assets_tests.builders import RAW, STAGING, Story, contract, make_commit, receipt
 from backfill_assets_tests.dagster.adapter.ticking import Made, seen
 from backfill_assets_tests.logs import versions
 from backfill_assets_tests.synthetic import START
@@ -98,3 +103,19 @@ def test_days_of_another_instances_run_are_told_by_newest_commits(
     assert older < newer
     commit(lake, "")
     assert record_missed_commits(instance, *seen(*lake)) == []
+
+
+def test_a_month_that_is_not_over_is_recorded_as_provisional() -> None:
+    monthly = replace(contract("monthly", "month", Input("staging")), calendar=Calendar(Unit.MONTH))
+    story = Story(start=date(2024, 2, 1), contracts=(RAW, STAGING, monthly))
+    days = [*inclusive_range(date(2024, 2, 1), date(2024, 3, 2))]
+    for day in days:
+        story.land(day, f"file of {day}")
+    story.load(*days).build("staging", *days).build("monthly", date(2024, 2, 1), date(2024, 3, 1))
+    states = story.states()
+    events = {
+        day: receipt_event(PLAIN, states, "monthly", day, made)
+        for day, made in states.view.table("monthly").latest.items()
+    }
+    shown = {str(day): event.metadata[STATE].value for day, event in events.items()}
+    assert shown == {"2024-02-01": "fresh", "2024-03-01": "provisional"}
