@@ -55,12 +55,13 @@ class TablePublication:
     grounds: str = ""  # what was compared
     # That made them current; None: not yet, or the lake held them so already.
     version: int | None = None
+    unit: str = "day"  # what each of these days is, e.g. `month`
 
     def __str__(self) -> str:
         """The publication as one line."""
         text = (
             f"{self.table}: {ranges_text(self.days) or 'no day'}, {self.rows_now} row(s) now, "
-            f"{self.rows_then} then, {self.same} day(s) the same"
+            f"{self.rows_then} then, {self.same} {self.unit}(s) the same"
         )
         if self.version is not None:
             text += f", by version {self.version}"
@@ -255,6 +256,7 @@ def _preview_table(request: PublishRequest, table: Table, built: TableView) -> T
         rows_then=sum(receipt.entry.rows for receipt in latest.values()),
         same=len(latest) - len(differing),
         grounds=_publication_grounds(request, table, built, differing),
+        unit=table.contract.calendar.unit,
     )
 
 

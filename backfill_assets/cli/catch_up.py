@@ -103,16 +103,14 @@ def report_catch_up(done: CatchUpResult[RunOutcome]) -> None:
     is_idle = not (done.runs or done.held_back or done.unscanned)
     drawn = [] if is_idle else [partial(draw_outcomes, done.runs)]
     document = {**vars(done), "runs": runs, "blocked": sorted(done.blocked)}
+    del document["units"]
     write_answer(
         document, drawn, "Nothing to do: every day before today (UTC) that can be is up to date."
     )
     for request, outcome in done.runs:
         for cause in outcome.causes:
             remark(f"Error: {', '.join(request.tables)} {request.days}: {cause}")
-    for name, days in done.left.items():
-        why = f": {done.why[name]}" if done.why.get(name) else ""
-        remark(f"Error: {name}: {len(days)} day(s) from {days[0]} still need making{why}")
-    for line in (*done.held_back, *done.unscanned):
+    for line in (*done.left_lines(), *done.held_back, *done.unscanned):
         remark(f"Error: {line}")
     _warn_of_written_days(done)
     if not done.success:

@@ -5,7 +5,7 @@ Not here: comparing the rows (`compare.differences`) and drawing the report
 """
 
 from collections.abc import Collection, Iterable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import TypedDict
 
 from backfill_assets.compare.differences import (
@@ -16,6 +16,7 @@ from backfill_assets.compare.differences import (
     find_differences,
 )
 from backfill_assets.kernel.core.answers import DaySpan
+from backfill_assets.kernel.core.calendars import Calendar
 from backfill_assets.kernel.core.contracts import Contract
 from backfill_assets.kernel.core.days import DayRange, ranges_text, some_days
 from backfill_assets.kernel.core.errors import BackfillError
@@ -82,6 +83,7 @@ class CompareReport:
     differing: tuple[DayDifference, ...]  # days
     columns: tuple[ColumnDifference, ...]  # over all days
     samples: tuple[SampleRow, ...]  # rows that differ
+    calendar: Calendar = field(default_factory=Calendar)  # of the table
 
     @property
     def unmeant(self) -> list[str]:
@@ -108,7 +110,8 @@ class CompareReport:
         """Return one sentence: the versions, the days that differ, their rows, and columns of one
         side alone."""
         added, removed, changed = (f"{self.total(n):,}" for n in ("added", "removed", "changed"))
-        differing = f"{len(self.differing)} of {len(self.days)} day(s) differ"
+        compared = self.calendar.count_text(len(self.calendar.keys_in(self.days)))
+        differing = f"{len(self.differing)} of {compared} differ"
         return (
             f"{self.table} {self.days}, version {self.before} to {self.after}: {differing}: "
             f"{added} row(s) added, "
@@ -172,9 +175,8 @@ def compare_days(
     columns = []
     for name, histograms in found.histograms.items():
         columns.append(_column_difference(name, request, differing, *histograms))
-    return CompareReport(
-        request.table, request.days, *versions, differing, tuple(columns), found.samples
-    )
+    facts = differing, tuple(columns), found.samples, contract.calendar
+    return CompareReport(request.table, request.days, *versions, *facts)
 
 
 def _refuse_unwritten(contract: Contract, request: CompareRequest, sides: Iterable[Moment]) -> None:

@@ -194,16 +194,17 @@ def check_engine(days: DayRange | None, tables: str | None) -> Output:
 def recomputation_parts(engine: str, report: "Recomputation") -> Iterator[str | PageSection]:
     """Yield what differs by day, column and key, the days passed over and the tables not
     computed."""
-    yield (
-        f"{engine}: {number_text(report.compared)} day(s) of tables computed again, "
-        f"{report.differing} "
-        "differ"
-    )
+    counted = [
+        f"{number_text(number)} {unit}(s)" for unit, number in report.compared_by_unit.items()
+    ]
+    compared = ", ".join(counted) or "0 day(s)"
+    yield f"{engine}: {compared} of tables computed again, {report.differing} differ"
     for verdict in report.verdicts:
         passed = [d for d in verdict.days if d.passed_over]
         for reason in dict.fromkeys(d.passed_over for d in passed):
             alike = [d for d in passed if d.passed_over == reason]
-            yield f"{verdict.table}: {len(alike)} day(s) from {alike[0].day} passed over: {reason}"
+            over = f"{len(alike)} {verdict.unit}(s) from {alike[0].day} passed over"
+            yield f"{verdict.table}: {over}: {reason}"
     rows = [(v.table, *_difference_cells(d)) for v in report.verdicts for d in v.differing]
     if rows:
         columns = (

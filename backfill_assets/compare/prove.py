@@ -108,7 +108,8 @@ def _recompute_chunks(
         try:
             for chunk in parts:
                 rebuild = RebuildRequest(session, known, table, chunk, Provenance(reason))
-                verdict = verdicts.get(name, RecomputeVerdict(name, ()))
+                unit = table.contract.calendar.unit
+                verdict = verdicts.get(name, RecomputeVerdict(name, (), unit=unit))
                 verdicts[name] = verdict.plus(recompute_days(rebuild))
         except BackfillError as error:
             refused.append((name, str(error)))

@@ -5,7 +5,7 @@ Not here: the engine that computes them and the report (`compare.prove`). A day 
 does not say how its rows came about is passed over, with the reason.
 """
 
-from collections import defaultdict
+from collections import Counter, defaultdict
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import date, datetime
@@ -75,11 +75,12 @@ class RecomputeVerdict:
     days: tuple[Recomputed, ...]
     differing: tuple[DayDifference, ...] = ()
     samples: tuple[SampleRow, ...] = ()
+    unit: str = "day"  # what each of the days is, e.g. `month`
 
     def plus(self, more: "RecomputeVerdict") -> "RecomputeVerdict":
         """Return the verdict of these days and of `more`, of the same table."""
         joined = self.days + more.days, self.differing + more.differing, self.samples + more.samples
-        return RecomputeVerdict(self.table, *joined)
+        return RecomputeVerdict(self.table, *joined, self.unit)
 
 
 class RefusedTable(TypedDict):
@@ -108,7 +109,15 @@ class Recomputation:
     @property
     def compared(self) -> int:
         """Return the days of tables that were computed again."""
-        return sum(not d.passed_over for v in self.verdicts for d in v.days)
+        return self.compared_by_unit.total()
+
+    @property
+    def compared_by_unit(self) -> Counter[str]:
+        """Return how many days, months and others of tables were computed again."""
+        counted = Counter[str]()
+        for verdict in self.verdicts:
+            counted[verdict.unit] += sum(not day.passed_over for day in verdict.days)
+        return counted
 
     @property
     def differing(self) -> int:
@@ -160,7 +169,8 @@ def recompute_days(request: RebuildRequest, *, by_any_code: bool = False) -> Rec
     request.table.refuse_given()
     request.lake_session.refuse_expressions([request.table])
     states, table = request.known.states, request.table
-    verdict, skipped = RecomputeVerdict(table.name, ()), list[Recomputed]()
+    verdict = RecomputeVerdict(table.name, (), unit=table.contract.calendar.unit)
+    skipped = list[Recomputed]()
     latest = dict[date, DayReceipt]()
     for day in request.days:
         receipt = states.latest(table.name, day)

@@ -8,7 +8,7 @@ which days need a rebuild (`kernel.core.needs`), their requests (`run_requests`)
 
 import re
 from collections import Counter
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import date
 from typing import Any, Generic, Protocol, TypeVar
@@ -117,12 +117,19 @@ class CatchUpResult(Generic[Outcome]):
     # Per table the days that still need a rebuild.
     left: dict[str, list[str]] = field(default_factory=dict)
     why: dict[str, str] = field(default_factory=dict)  # per table the reason
+    units: dict[str, str] = field(default_factory=dict)  # per table what each is, e.g. `month`
     # Days whose landed files are altered or missing: they wait for a person.
     blocked: Collection[date] = ()
     held_back: Sequence[str] = ()  # a line for each idle plan with days that need a rebuild
     waits: bool = False  # whether all these plans wait as `plan --stop-after` asks
     fruitless: Sequence[str] = ()  # see `Unusable`
     unscanned: Sequence[str] = ()  # why sources could not be scanned
+
+    def left_lines(self) -> Iterator[str]:
+        """Yield a line per table with days that still need a rebuild."""
+        for name, days in self.left.items():
+            why = f": {self.why[name]}" if self.why.get(name) else ""
+            yield f"{name}: {len(days)} {self.units[name]}(s) from {days[0]} still need making{why}"
 
     @property
     def success(self) -> bool:
@@ -192,8 +199,8 @@ def catch_up_lake(
     request is made for; those of active plans are always left to these plans. Nothing is scanned:
     the caller does that before. Raises BackfillError of a lake that cannot be read or written."""
     runs = _Runs(maker, lake, marks)
-    left_alone = {*left_alone, *_days_of_plans(lake, maker.report)}
     known, still = maker.current_needs()
+    left_alone = {*left_alone, *_days_of_plans(lake, known.states, maker.report)}
     while requests := _next_requests(
         known.states, still, {*left_alone, *runs.in_vain}, maker.tables
     ):
@@ -208,6 +215,7 @@ def catch_up_lake(
             tried = [day for day in left if (name, day) in runs.in_vain]
             done.left[name] = list(map(str, left))
             done.why[name] = _why_remaining(still, name, tried)
+            done.units[name] = known.states.contracts[name].calendar.unit
     done.held_back, done.waits = _idle_plans(lake, still)
     return done
 
@@ -258,13 +266,14 @@ def _why_remaining(remaining: Needs, name: str, tried: Collection[date]) -> str:
     return "; ".join(reasons)
 
 
-def _days_of_plans(lake: Lake, report: Callable[[str], None]) -> set[TableDay]:
+def _days_of_plans(lake: Lake, states: States, report: Callable[[str], None]) -> set[TableDay]:
     """Return the days of active plans, which are left to these plans."""
     planned = days_of_active_plans(lake)
     for name, days in planned.items():
+        unit = states.contracts[name].calendar.unit if name in states.contracts else "day"
         report(
-            f"{name}: {len(days)} day(s) from {min(days)} are left alone: of an active plan (see "
-            "`plan list`)"
+            f"{name}: {len(days)} {unit}(s) from {min(days)} are left alone: of an active plan "
+            "(see `plan list`)"
         )
     return {(name, day) for name, days in planned.items() for day in days}
 

@@ -38,6 +38,7 @@ class Exported:
     unfit: str  # unfit days left there as they are, in words
     newer: int  # number of days of which the place holds a newer version
     known: int = 0  # number of days that it held before
+    unit: str = "day"  # what each of these days is, e.g. `month`
 
     def __str__(self) -> str:
         """The export as one line."""
@@ -48,8 +49,8 @@ class Exported:
             else "nothing changed"
         )
         more = f"; left as it is there: {self.unfit}" if self.unfit else ""
-        more += f"; {self.newer} day(s) there are of a newer version" if self.newer else ""
-        return f"{self.table} to {self.to}: {days}, {self.same} day(s) as they were{more}"
+        more += f"; {self.newer} {self.unit}(s) there are of a newer version" if self.newer else ""
+        return f"{self.table} to {self.to}: {days}, {self.same} {self.unit}(s) as they were{more}"
 
 
 def export_days(
@@ -121,7 +122,7 @@ def _export_changed_days(
             )
             raise BackfillError(f"the table {table}", culprit, undone, fix) from error
     same, rows = len(ours) - len(changed) - len(newer), sum(ours[d].rows for d in changed)
-    left = unfit_text(unfit), len(newer), len(kept)
+    left = unfit_text(unfit), len(newer), len(kept), contract.calendar.unit
     return Exported(table, sink.name, view.version, tuple(changed), rows, same, *left)
 
 

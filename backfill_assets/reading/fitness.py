@@ -137,7 +137,8 @@ def settle_changing_days(
         return
     error = UnfitDays(
         f"the table {contract.name}",
-        f"{len(changing)} of {len(days)} days will change: {ranges_text(sorted(changing))}",
+        f"{len(changing)} of {len(days)} {contract.calendar.unit}s will change: "
+        f"{ranges_text(sorted(changing))}",
         "Nothing was kept" if chosen == "refuse" else "They are kept all the same",
         "Run `backfill-assets catch-up`, see `backfill-assets status --why`; `--unfit take` keeps "
         "them as they are",

@@ -7,7 +7,7 @@ hold. No JVM, no Dagster.
 """
 
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import date
 from typing import Any, NamedTuple, TypedDict
@@ -103,21 +103,32 @@ def _judge_reruns(seen: _LakeState) -> ItemAnswer:
             wrong.append(f"{name} {ranges_text(days)}")
     for failed in failed_proofs(seen.lake, seen.pipeline).values():
         wrong += map(str, failed)
-    equal = sum(proof.outcome == EQUAL for proof in recorded_proofs(seen.lake))
+    equal = Counter(p.table for p in recorded_proofs(seen.lake) if p.outcome == EQUAL)
     if wrong:
         evidence = f"the same inputs gave other rows: {'; '.join(wrong[:3])}"
     elif equal:
-        evidence = f"{equal} day(s) of tables were computed again and came out equal"
+        counted = _counts_text(seen, equal)
+        evidence = f"{counted} of tables were computed again and came out equal"
     else:
         evidence = "no day was computed again"
-    return ItemAnswer(equal > 0 and not wrong, evidence, "backfill-assets prove --random 3")
+    holds = bool(equal) and not wrong
+    return ItemAnswer(holds, evidence, "backfill-assets prove --random 3")
+
+
+def _counts_text(seen: _LakeState, by_table: Mapping[str, int]) -> str:
+    """How many partitions these are, by what each is: `31 day(s), 1 month(s)`."""
+    counts = Counter[str]()
+    for name, number in by_table.items():
+        contract = seen.states.contracts.get(name)
+        counts[contract.calendar.unit if contract else "day"] += number
+    return ", ".join(f"{number} {unit}(s)" for unit, number in counts.items() if number)
 
 
 def _judge_atomicity(seen: _LakeState) -> ItemAnswer:
     """Every day is one commit of this package, and no switch of several tables stopped halfway."""
-    days, foreign, wrong = 0, list[str](), list[str]()
+    days, foreign, wrong = dict[str, int](), list[str](), list[str]()
     for name, table in seen.states.view.tables.items():
-        days += len(table.latest)
+        days[name] = len(table.latest)
         if table.foreign:
             foreign.append(f"{name} {ranges_text(table.foreign)}")
     if foreign:
@@ -125,17 +136,21 @@ def _judge_atomicity(seen: _LakeState) -> ItemAnswer:
     wrong += map(str, unfinished_switches(seen.lake))
     wrong += map(str, seen.unread.values())
     evidence = "; ".join(wrong) or (
-        f"all {days} days of tables are files of one commit with a receipt; no switch of tables "
-        "stopped halfway"
+        f"all {_counts_text(seen, days)} of tables are files of one commit with a receipt; no "
+        "switch of tables stopped halfway"
     )
-    return ItemAnswer(days > 0 and not wrong, evidence, "backfill-assets catch-up")
+    has_days = any(days.values())
+    return ItemAnswer(has_days and not wrong, evidence, "backfill-assets catch-up")
 
 
 def _judge_load_path(seen: _LakeState) -> ItemAnswer:
     """Daily loads, late data and backfills are the same function: the newest receipts carry one
     code per table."""
     outdated = _days_of_other_code(seen)
-    wrong = [f"by other code than today's: {n} day(s) of {name}" for name, n in outdated.items()]
+    wrong = list[str]()
+    for name, number in outdated.items():
+        counted = _counts_text(seen, {name: number})
+        wrong.append(f"by other code than today's: {counted} of {name}")
     runs = _commits_by_reason(seen)
     reasons = ", ".join(f"{count} by {reason or 'hand'}" for reason, count in runs.most_common())
     evidence = "; ".join(wrong) or (

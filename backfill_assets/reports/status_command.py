@@ -179,10 +179,12 @@ def _draw_grid(report: StatusReport, every_day: bool) -> None:
             return day
         return [cell and (cell.state, cell.will_change) for cell in cells]
 
+    units = {report.every.get(name, "day").partition(" ")[0] for name in report.tables}
+    unit = units.pop() if len(units) == 1 else "day"
     rows = []
     for _, group in groupby(_days_with_cells(report), what_a_line_shares):
         days, lines = zip(*group, strict=True)
-        span = f"{days[0]}..{days[-1]} ({len(days)} days)" if len(days) > 1 else days[0]
+        span = f"{days[0]}..{days[-1]} ({len(days)} {unit}s)" if len(days) > 1 else days[0]
         by_table = zip(*lines, strict=True)
         rows.append([span, *map(_cell_text, by_table)])
     draw_table(["day", *report.tables], rows)

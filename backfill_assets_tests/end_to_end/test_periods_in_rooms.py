@@ -155,12 +155,15 @@ def test_days_amid_a_month_mean_the_month_whatever_is_done_with_them(world: Worl
     moments = Moment(lake, first), Moment(lake, None)
     report = compare_days(pipeline, CompareRequest("monthly", days), *moments)
     assert [day.day for day in report.differing] == [FEBRUARY]
+    assert "1 of 1 month(s) differ" in report.headline
     sides = ReconcileRequest("monthly", f"monthly@{first}", days=days)
     assert [d.day for d in reconcile(lake, pipeline, sides).days] == [FEBRUARY]
     exported = export_days(lake, pipeline, "monthly", str(world.root.parent / "out"), days)
     assert (exported.replaced, exported.rows) == ((FEBRUARY,), 1)
+    assert "0 month(s) as they were" in str(exported)
     proven = prove_written_days(lake, pipeline, ProofRequest(days=days, tables=("monthly",)))
     assert [(d.day, d.equal) for v in proven.verdicts for d in v.days] == [(FEBRUARY, True)]
+    assert proven.compared_by_unit == {"month": 1}
     wanted = VerifyRequest(("monthly",), frozenset(days))
     assert any(
         "1 month(s), 1 rows equal" in d.what

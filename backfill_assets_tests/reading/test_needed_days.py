@@ -54,6 +54,9 @@ def test_days_that_others_make_are_named_and_not_counted() -> None:
     lines = needed_lines([others, ours])
     assert lines[0].endswith("missing; left to the asset shop/theirs")
     assert lines[-1] == "in all: 1 day(s) of 1 table(s), about 2 s to compute"
+    months = replace(ours, days=SOME, unit="month", seconds=None)
+    assert needed_lines([ours, months])[-1].startswith("in all: 1 day(s), 2 month(s) of 2 table(s)")
+    assert needed_lines([others])[-1] == "in all: 0 day(s) of 0 table(s)"
     assert needed_lines([]) == [NOTHING]
 
 

@@ -34,6 +34,7 @@ from backfill_assets.dagster.catching_up import (
     TableDay,
     catch_up_lake,
 )
+from backfill_assets.kernel.core.calendars import Calendar
 from backfill_assets.kernel.core.clock import utc_now
 from backfill_assets.kernel.core.days import parse_day, ranges_text
 from backfill_assets.kernel.core.errors import BackfillError
@@ -192,6 +193,7 @@ class MadeStep:
     """What a run's step did to its table."""
 
     table: str
+    calendar: Calendar  # of the table
     days: frozenset[date]  # materialized
     cause: str = ""  # why it failed
     kept_back: frozenset[date] = frozenset()  # refused, while the others were made
@@ -215,19 +217,21 @@ def _run_maker(
 ) -> Callable[[KnownStates, Work], Rebuilt]:
     """How a run is made: of the job `rebuild`, in this process, as a child of this run."""
 
-    def make(_: KnownStates, work: Work) -> Rebuilt:
+    def make(known: KnownStates, work: Work) -> Rebuilt:
         """Run the job, and read from its events what it did."""
         run = context.run
         tags = {**work.tags, PARENT: run.run_id, ROOT: run.root_run_id or run.run_id}
         context.log.info(f"making {', '.join(work.tables)} {work.days}")
         job, asked = shown.rebuild_of(work.tables), replace(work, tags=tags)
         result = run_rebuild(job, context.instance, str(uuid.uuid4()), asked)
-        return Rebuilt(result.success, [*_made_steps(result.all_events, work)])
+        return Rebuilt(result.success, [*_made_steps(known.states, result.all_events, work)])
 
     return make
 
 
-def _made_steps(events: Sequence[dg.DagsterEvent], work: Work) -> Iterator[MadeStep]:
+def _made_steps(
+    states: States, events: Sequence[dg.DagsterEvent], work: Work
+) -> Iterator[MadeStep]:
     """Yield what each table's step did, by its events."""
     made, failures = defaultdict[str, set[date]](set), dict[str, dg.DagsterEvent]()
     for event in events:
@@ -240,12 +244,13 @@ def _made_steps(events: Sequence[dg.DagsterEvent], work: Work) -> Iterator[MadeS
             failures[name] = event
     for name in work.tables:
         days, failure = frozenset(made[name]), failures.get(name)
+        step = MadeStep(name, states.contracts[name].calendar, days)
         if failure is None:
-            yield MadeStep(name, days)
+            yield step
         elif is_kept_back_failure(failure):
-            yield MadeStep(name, days, kept_back=frozenset(work.days) - days)
+            yield replace(step, kept_back=frozenset(states.keys_in(name, work.days)) - days)
         else:
-            yield MadeStep(name, days, cause=cause_of(failure))
+            yield replace(step, cause=cause_of(failure))
 
 
 def _made_lines(done: CatchUpResult[Rebuilt]) -> Iterator[str]:
@@ -255,16 +260,15 @@ def _made_lines(done: CatchUpResult[Rebuilt]) -> Iterator[str]:
             if made.cause:
                 yield f"{made.table} {work.days}: failed: {made.cause}"
             elif made.days:
-                yield f"{made.table}: {len(made.days)} day(s) made, {ranges_text(made.days)}"
+                counted = made.calendar.count_text(len(made.days))
+                yield f"{made.table}: {counted} made, {ranges_text(made.days)}"
             if made.kept_back:
                 yield f"{made.table}: {ranges_text(made.kept_back)} refused: stayed as they were"
 
 
 def _left_lines(done: CatchUpResult[Rebuilt]) -> Iterator[str]:
     """Yield what was left, and what waits for a person."""
-    for name, days in done.left.items():
-        why = f": {done.why[name]}" if done.why.get(name) else ""
-        yield f"{name}: {len(days)} day(s) from {days[0]} still need making{why}"
+    yield from done.left_lines()
     if done.blocked:
         files = "landed files of theirs are altered or missing (`backfill-assets scan`)"
         yield f"{ranges_text(done.blocked)} wait for a person: {files}"

@@ -198,7 +198,10 @@ def _record_observed(
         }
         event = dg.AssetObservation(key, partition=str(day), metadata=metadata)
         instance.report_runless_asset_event(event)
-    return [f"{table}: {len(receipt.days)} changed day(s) observed"] if receipt.days else []
+    if not receipt.days:
+        return []
+    unit = states.contracts[table].calendar.unit
+    return [f"{table}: {len(receipt.days)} changed {unit}(s) observed"]
 
 
 def _recorded_days(instance: dg.DagsterInstance, run_id: str) -> frozenset[tuple[dg.AssetKey, str]]:

@@ -279,7 +279,7 @@ def _verdict_metadata(
 ) -> dict[str, Any]:
     """What an evaluation of a check says: the first days that stand failed, their causes, and what
     a person does."""
-    facts: dict[str, Any] = {VERDICT: _verdict_text(now)}
+    facts: dict[str, Any] = {VERDICT: _verdict_text(now, contract)}
     if now.days:
         facts["days"] = markdown_table(["day", "the day is", "cause"], _failed_lines(now))
         facts["next"] = commands_with_lake(_next_step(lake, contract, now), lake.root)
@@ -289,14 +289,15 @@ def _verdict_metadata(
     return {**facts, CARRIED_STANDING: dg.MetadataValue.json(now.to_json())}
 
 
-def _verdict_text(now: Standing) -> str:
+def _verdict_text(now: Standing, contract: Contract) -> str:
     """The verdict in words, with the first failed day's cause."""
     if not now.days:
         return "no written day fails"
     day = min(now.refused or now.warned)
     sides = (("refused", now.refused), ("warned of", now.warned))
+    count_text = contract.calendar.count_text
     counts = "; ".join(
-        f"{len(days)} day(s) {word}: {ranges_text(days)}" for word, days in sides if days
+        f"{count_text(len(days))} {word}: {ranges_text(days)}" for word, days in sides if days
     )
     return f"{counts}; {day}: {now.days[day]}"
 
