@@ -155,7 +155,8 @@ class States:
 
     def is_open(self, table: str, day: date) -> bool:
         """Whether days of the period that begins on `day` are still to come: by the frontier, of an
-        asset by the keys in its receipt. Never of a day."""
+        asset by the keys in its receipt, of a lake that loads no files by the newest days of the
+        inputs. Never of a day."""
         contract = self.contracts[table]
         if contract.calendar.is_of_days:
             return False
@@ -163,8 +164,17 @@ class States:
             return bool(self.days_to_come(table, day))
         ripens, frontier = contract.matures_after_days or 0, self.frontier(table)
         if frontier is None:
-            return False  # the lake loads no files, so that nothing says what has come
+            return any(self._is_input_to_come(read, day) for read in contract.inputs)
         return not is_mature(contract.calendar.last_of(day), ripens, frontier)
+
+    def _is_input_to_come(self, wanted: Input, day: date) -> bool:
+        """Whether an input has no day yet that is as late as its last one within the period that
+        begins on `day`."""
+        keys = wanted.calendar.keys_in(wanted.made_in.span(day))
+        newest = max(self.view.table(wanted.table).latest, default=date.min)
+        if not keys or newest > keys[-1]:
+            return False
+        return newest < keys[-1] or self.is_open(wanted.table, newest)
 
     def days_to_come(self, table: str, day: date) -> list[tuple[str, date]]:
         """The input days of the asset's period that begins on `day` that are still to come, and

@@ -7,7 +7,7 @@ calendars, and what a corrected day makes stale. Not tested here: a lake with su
 
 import itertools
 from bisect import bisect_left, bisect_right
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from datetime import date, timedelta
 from functools import cache
 
@@ -16,11 +16,12 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from backfill_assets.kernel.core.calendars import DAILY, Calendar, Unit, parse_calendar
-from backfill_assets.kernel.core.contracts import Input
+from backfill_assets.kernel.core.contracts import Contract, Input
 from backfill_assets.kernel.core.days import ONE_DAY, DayRange, inclusive_range
 from backfill_assets.kernel.core.needs import needed_days
 from backfill_assets.kernel.core.readings import Parameters, parse_parameters
 from backfill_assets.kernel.core.states import State
+from backfill_assets.kernel.core.view import LakeView
 from backfill_assets.kernel.write.model import Table, make_pipeline
 from backfill_assets_tests.builders import RAW, STAGING, Story, contract
 from backfill_assets_tests.strategies import examples
@@ -252,6 +253,58 @@ def test_a_month_whose_last_day_has_not_come_is_made_and_ripens_with_it() -> Non
     story.land(march, "of the next").load(march).build("staging", march)
     assert story.state("periods", date(2024, 2, 1)) is State.FRESH
     assert needed_days(story.states())["periods"] == {march}
+
+
+@dataclass
+class OthersStory(Story):
+    """A lake that loads no files: others write its `orders`."""
+
+    def view(self) -> LakeView:
+        return LakeView(self.start, None, timedelta(), dict(self.tables), {})
+
+
+def others_story(*more: Contract, orders: Calendar = DAILY) -> OthersStory:
+    """A month of somebody's orders, and the tables that are made from it."""
+    seen = replace(contract("orders", "day"), external="there", calendar=orders)
+    made = contract("periods", "period", Input("orders", calendar=orders))
+    month = replace(made, calendar=Calendar(Unit.MONTH))
+    return OthersStory(start=date(2024, 1, 1), contracts=(seen, month, *more))
+
+
+@pytest.mark.parametrize(
+    ("newest", "state"),
+    [
+        (date(2024, 2, 28), State.PROVISIONAL),  # the leap day is still to come
+        (date(2024, 2, 29), State.FRESH),
+        (date(2024, 3, 4), State.FRESH),  # over without a row on its last day
+    ],
+)
+def test_without_landed_files_a_month_is_over_once_an_input_has_its_last_day_or_a_later_one(
+    newest: date, state: State
+) -> None:
+    story = others_story().build("orders", date(2024, 2, 1), newest)
+    story.build("periods", date(2024, 2, 1))
+    assert story.state("periods", date(2024, 2, 1)) is state
+    assert needed_days(story.states())["periods"] <= {date(2024, 3, 1)}
+
+
+def test_without_landed_files_a_month_of_trading_days_is_over_with_the_last_of_them() -> None:
+    story = others_story(orders=CALENDARS[8])  # the leap day is left out
+    story.build("orders", date(2024, 2, 1), date(2024, 2, 28)).build("periods", date(2024, 2, 1))
+    assert story.state("periods", date(2024, 2, 1)) is State.FRESH
+
+
+def test_without_landed_files_a_quarter_is_over_with_its_last_month() -> None:
+    made = contract("quarters", "period", Input("periods", calendar=Calendar(Unit.MONTH)))
+    story = others_story(replace(made, calendar=Calendar(Unit.QUARTER)))
+    months = [date(2024, 1, 1), date(2024, 2, 1), date(2024, 3, 1)]
+    story.build("orders", *months, date(2024, 3, 30)).build("periods", *months)
+    story.build("quarters", months[0])
+    assert story.state("quarters", months[0]) is State.PROVISIONAL
+    story.build("orders", date(2024, 3, 31)).build("periods", months[2])
+    assert story.state("periods", months[2]) is State.FRESH
+    story.build("quarters", months[0])
+    assert story.state("quarters", months[0]) is State.FRESH
 
 
 def test_a_month_with_a_missing_day_is_incomplete() -> None:
