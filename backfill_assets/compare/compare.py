@@ -175,8 +175,10 @@ def compare_days(
     columns = []
     for name, histograms in found.histograms.items():
         columns.append(_column_difference(name, request, differing, *histograms))
-    facts = differing, tuple(columns), found.samples, contract.calendar
-    return CompareReport(request.table, request.days, *versions, *facts)
+    calendar = contract.calendar
+    return CompareReport(
+        request.table, request.days, *versions, differing, tuple(columns), found.samples, calendar
+    )
 
 
 def _refuse_unwritten(contract: Contract, request: CompareRequest, sides: Iterable[Moment]) -> None:

@@ -6,11 +6,13 @@ one commit to the lake's own log of the table: it names the files of the newest 
 receipt has rows and fingerprint of each day whose rows are others than before. Files that were only
 written again (a compaction, a day rewritten as it was) make no day stale. Days before the lake's
 first day are left out; others without rows, before the last one that has some, exist and are empty.
+Of a table of months a day is the first one of a month, and rows of another day are refused.
 """
 
 import uuid
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
+from dataclasses import replace
 from datetime import date, timedelta
 
 from deltalake import DeltaTable
@@ -130,7 +132,8 @@ def observe_table(lake: Lake, contracts: Sequence[Contract], contract: Contract)
         asset_key = tuple(now.made_by.split("/")) if now.made_by else ()
         declare_table(lake.place, DeclaredTable(now, asset_key, code=""))
         by_name = {c.name: c for c in contracts} | {now.name: now}
-        return _Look(lake, now, opened, [*by_name.values()]).commit()
+        by_period = replace(now, calendar=contract.calendar)
+        return _Look(lake, by_period, opened, [*by_name.values()]).commit()
 
 
 def entity_in_external(
@@ -202,7 +205,8 @@ def _version_text(lake: Lake, contract: Contract, opened: "DeltaTable") -> str:
 
 
 def _place_and_start(lake: Lake, contract: Contract) -> str:
-    return f"{contract.external}, days from {_first_day(lake, contract)}"
+    unit = contract.calendar.unit
+    return f"{contract.external}, {unit}s from {_first_day(lake, contract)}"
 
 
 def _split_version(text: str) -> tuple[str, str]:
@@ -360,6 +364,7 @@ class _Look:
         self.without_day += profiles.pop(None, DayProfile()).rows
         known = self.before.latest
         found = {d: p for d, p in profiles.items() if d and self.start <= d <= self.end}
+        self._refuse_other_days(found)
         looked_at = known.keys() if touched is None else known.keys() & touched
         without_rows = (looked_at | self._empty_days({*known, *found})) - found.keys()
         read = column_sets_read(self.contracts, self.contract.name)
@@ -370,11 +375,23 @@ class _Look:
             entries[day] = observed_entry(self.contract, profile, read)
         return entries
 
+    def _refuse_other_days(self, days: Iterable[date]) -> None:
+        """Raise BackfillError for rows of days that are no partitions."""
+        calendar, name = self.contract.calendar, self.contract.name
+        wrong = sorted(day for day in days if not calendar.is_key(day))
+        if wrong:
+            culprit = f"it has rows of {wrong[0]}, which names no partition: every {calendar}"
+            fix = (
+                f"Correct `every` of [tables.{name}] in lake.toml, or have its owner move the rows"
+            )
+            raise external_table_error(name, culprit, fix)
+
     def _empty_days(self, days: Collection[date]) -> set[date]:
         """The days without rows before the last one, that of today at most: the others' table is
         all there is."""
         last = min(max(days, default=date.min), utc_today())
-        return {d for d in days_between(self.start, last) if d not in days}
+        keys = self.contract.calendar.keys_in(days_between(self.start, last))
+        return {key for key in keys if key >= self.start and key not in days}
 
     def _day_profiles(self, touched: set[date] | None) -> Mapping[date | None, DayProfile]:
         """The profiles of these days (None: all), and of rows without a day in the files that hold

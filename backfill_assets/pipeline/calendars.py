@@ -1,5 +1,5 @@
 """Weeks, months, quarters, years, days without some: `every` and `without` of `[tables.NAME]` in
-`lake.toml`, given to the contracts of own tables.
+`lake.toml`, given to the contracts of own tables and of tables that others write.
 
 Not here: calendars themselves (`kernel.core.calendars`), and those that a project's assets bring
 (`assets.contracts`).
@@ -29,8 +29,9 @@ def with_calendars(tables: Sequence[Table], settings: LakeSettings) -> list[Tabl
             found.append(table)
             continue
         _refuse_daily_only(table)
-        first = calendar.first_from(settings.start_date)
-        contract = replace(table.contract, calendar=calendar, first_day=first)
+        contract = replace(table.contract, calendar=calendar)
+        if not contract.external:
+            contract = replace(contract, first_day=calendar.first_from(settings.start_date))
         found.append(replace(table, contract=contract))
     return found
 
@@ -39,9 +40,9 @@ def _refuse_daily_only(table: Table) -> None:
     """Raise SettingsError for a table whose days are decided by more than days of other tables:
     deliveries, cuts, a horizon."""
     reason = ""
-    if table.contract.is_given:
+    if table.contract.made_by:
         reason = "the package computes none of its rows"
-    elif not table.brings_code:
+    elif not (table.brings_code or table.contract.external):
         reason = "it is a table of this package"
     for wanted in table.contract.inputs:
         if wanted.kind is InputKind.KNOWN_AT_CUT:

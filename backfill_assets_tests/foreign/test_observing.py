@@ -15,8 +15,10 @@ from backfill_assets.foreign.observing import AHEAD, observe_table, observe_tabl
 from backfill_assets.kernel.core.addresses import STATE_VARIABLE
 from backfill_assets.kernel.core.clock import utc_today
 from backfill_assets.kernel.core.errors import BackfillError, ContractBroken
+from backfill_assets.kernel.core.states import State
 from backfill_assets.kernel.tables.home import Lake
 from backfill_assets.kernel.tables.store import ensure_table
+from backfill_assets.kernel.tables.view import read_view
 from backfill_assets.pipeline.chosen import chosen_pipeline
 from backfill_assets.testing import frozen_clock, new_lake, rows_of
 from backfill_assets_tests.logs import commit_file
@@ -109,6 +111,44 @@ def test_a_second_look_finds_and_writes_nothing(others: Others) -> None:
 
 
 @everywhere
+def months(folder: Path, *rows: tuple[date | None, str, int]) -> Others:
+    """Somebody's table of months, and a lake that knows that it is one."""
+    made = Others(folder, ["order_date"])
+    shutil.rmtree(made.place)
+    write_deltalake(made.place, orders(*rows), partition_by=["order_date"])
+    declared = {"external": "../orders", "day": "order_date", "every": "month"}
+    made.lake = new_lake(folder / "months", D1, assets_only=True, tables={"orders": declared})
+    return made
+
+
+def test_a_table_of_months_is_followed_by_its_months(tmp_path: Path) -> None:
+    april, may, june = (date(2024, n, 1) for n in (4, 5, 6))
+    others = months(tmp_path, (D1, "ada", 1), (may, "ada", 4))
+    assert others.look() == [str(D1), str(april), str(may)], "April exists, and has no row"
+    others.write(orders((april, "ben", 2), (june, "ben", 3)))
+    assert others.look() == [str(april), str(june)]
+    pipeline = chosen_pipeline(others.lake)
+    known = pipeline.states(read_view(others.lake, pipeline.contracts))
+    assert {known.of("orders", month) for month in (D1, april, may, june)} == {State.FRESH}
+    assert known.view.table("orders").latest.keys() == {D1, april, may, june}
+
+
+def test_a_row_within_a_month_of_others_is_refused_with_the_way_out(tmp_path: Path) -> None:
+    others = months(tmp_path, (D1, "ada", 1))
+    others.look()
+    others.write(orders((D2, "ada", 4)))
+    with pytest.raises(BackfillError, match="rows of 2024-03-02, which names no partition") as told:
+        others.look()
+    assert "Correct `every` of [tables.orders]" in str(told.value)
+    others.lake = new_lake(
+        tmp_path / "days",
+        D1,
+        assets_only=True,
+        tables={"orders": {"external": "../orders", "day": "order_date"}},
+    )
+    assert others.look() == [str(D1), str(D2)], "as days they can be read"
+
+
 def test_rows_that_came_changed_or_went_are_found_by_their_days(others: Others) -> None:
     others.write(orders((D3, "cid", 16)))
     assert others.look() == [str(D3)]

@@ -66,8 +66,8 @@ def test_a_year_of_months_counts_months(tmp_path: Path) -> None:
             "its partitions are days: it reads raw by deliveries",
         ),
         (
-            '[tables.monthly]\nevery = "month"\nexternal = "there"\nday = "d"',
-            "every and without are for own tables",
+            '[tables.monthly]\nevery = "month"\nothers_may_write = true',
+            "every and without are for tables that others do not write here",
         ),
     ],
 )

@@ -156,9 +156,9 @@ class States:
     def is_open(self, table: str, day: date) -> bool:
         """Whether days of the period that begins on `day` are still to come: by the frontier, of an
         asset by the keys in its receipt, of a lake that loads no files by the newest days of the
-        inputs. Never of a day."""
+        inputs. Never of a day, and of what others write."""
         contract = self.contracts[table]
-        if contract.calendar.is_of_days:
+        if contract.calendar.is_of_days or contract.external:
             return False
         if contract.made_by:
             return bool(self.days_to_come(table, day))

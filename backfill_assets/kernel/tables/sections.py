@@ -287,10 +287,9 @@ class TableSettings(Section):
 
     @model_validator(mode="after")
     def _refuse_calendar(self) -> Self:
-        """Raise ValueError for a calendar that cannot be, and for one of a table of others."""
-        is_of_others = self.external or self.day or self.others_may_write or self.place
-        if self.calendar is not None and is_of_others:
-            raise ValueError("every and without are for own tables; one that others write is daily")
+        """Raise ValueError for a calendar that cannot be, and for one of an adopted table."""
+        if self.calendar is not None and (self.others_may_write or self.place):
+            raise ValueError("every and without are for tables that others do not write here")
         return self
 
 
