@@ -129,7 +129,8 @@ class CatchUpResult(Generic[Outcome]):
         """Yield a line per table with days that still need a rebuild."""
         for name, days in self.left.items():
             why = f": {self.why[name]}" if self.why.get(name) else ""
-            yield f"{name}: {len(days)} {self.units[name]}(s) from {days[0]} still need making{why}"
+            counted = f"{len(days)} {self.units.get(name, 'day')}(s) from {days[0]}"
+            yield f"{name}: {counted} still need making{why}"
 
     @property
     def success(self) -> bool:

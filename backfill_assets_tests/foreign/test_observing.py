@@ -131,6 +131,7 @@ def test_a_table_of_months_is_followed_by_its_months(tmp_path: Path) -> None:
     known = pipeline.states(read_view(others.lake, pipeline.contracts))
     assert {known.of("orders", month) for month in (D1, april, may, june)} == {State.FRESH}
     assert known.view.table("orders").latest.keys() == {D1, april, may, june}
+    assert known.contracts["orders"].matures_after_days is None, "it does not ripen by a frontier"
 
 
 def test_a_row_within_a_month_of_others_is_refused_with_the_way_out(tmp_path: Path) -> None:

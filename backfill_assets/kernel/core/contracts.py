@@ -211,8 +211,9 @@ class Contract:
         if not self.calendar.is_daily:
             inputs = tuple(replace(i, made_in=self.calendar) for i in self.inputs)
             object.__setattr__(self, "inputs", inputs)
-        # Which days of an asset's period have come say the keys in its receipts, no frontier.
-        ripens = not (self.calendar.is_of_days or self.made_by)
+        # Which days of an asset's period have come say the keys in its receipts, no frontier; one
+        # of others is as it was seen.
+        ripens = not (self.calendar.is_of_days or self.is_given)
         if ripens and self.matures_after_days is None:
             object.__setattr__(self, "matures_after_days", 0)
         names = [c.name for c in self.columns]
