@@ -14,10 +14,14 @@ from backfill_assets.cli.output import write_answer
 from backfill_assets.iceberg.mirror import mirror_table
 from backfill_assets.kernel.core.addresses import table_address
 from backfill_assets.kernel.core.errors import BackfillError
+from backfill_assets.kernel.core.texts import scrub_secrets, shortened_text
 from backfill_assets.kernel.place.choice import place_of_others
 
 if TYPE_CHECKING:
     from pyiceberg.table import Table
+
+
+SAID_CHARS = 200  # of what a catalog says
 
 
 class MirrorAnswer(TypedDict):
@@ -60,10 +64,10 @@ def mirror(name: str, folder: str) -> None:
 
 def _iceberg_table(name: str) -> "Table":
     """The table of this name. Raises BackfillError where the package `pyiceberg` is not installed,
-    and where its catalog does not have it."""
+    and where its catalog does not have it, or cannot be asked: SQLAlchemy, botocore and Thrift
+    have no error in common."""
     try:
         from pyiceberg.catalog import load_catalog
-        from pyiceberg.exceptions import NoSuchNamespaceError, NoSuchTableError, RESTError
         from pyiceberg.utils.config import Config
     except ImportError:
         culprit = "the package pyiceberg is not installed"
@@ -75,8 +79,9 @@ def _iceberg_table(name: str) -> "Table":
         told = Config().get_catalog_config(catalog) or {}  # of now, not as of the import
         named = {key: value for key, value in told.items() if isinstance(value, str)}
         return load_catalog(catalog, **named).load_table(table)
-    except (NoSuchTableError, NoSuchNamespaceError, RESTError, OSError, ValueError) as error:
-        culprit = f"the catalog {catalog} does not give it ({' '.join(str(error).split())[:200]})"
+    except Exception as error:  # noqa: BLE001 - whatever a catalog's own library raises
+        said = shortened_text(scrub_secrets(" ".join(str(error).split())), SAID_CHARS)
+        culprit = f"the catalog {catalog} does not give it ({said or type(error).__name__})"
         fix = "Correct the name, or the catalog in .pyiceberg.yaml"
         raise _table_error(name, culprit, fix) from error
 

@@ -9,11 +9,12 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from threading import Thread
-from urllib.parse import unquote
+from urllib.parse import parse_qs, unquote
 
 from pyiceberg.catalog import Catalog
 from pyiceberg.exceptions import NoSuchTableError
 
+SECRET = "secret-that-nobody-may-see"  # that this server gives its token for
 TOKEN = "token-that-nobody-may-see"  # of this server alone
 
 
@@ -27,6 +28,15 @@ def _handler_of(behind: Catalog) -> type[BaseHTTPRequestHandler]:
                 self._answer(200, {"defaults": {}, "overrides": {}})
             else:
                 self._answer_table(unquote(self.path))
+
+        def do_POST(self) -> None:
+            """The token, for who shows the secret."""
+            size = int(self.headers["Content-Length"])
+            given = parse_qs(self.rfile.read(size).decode())
+            if given["client_secret"] != [SECRET]:
+                self._answer(401, {"error": "invalid_client", "error_description": "not known"})
+                return
+            self._answer(200, {"access_token": TOKEN, "token_type": "bearer", "expires_in": 60})
 
         def _answer_table(self, path: str) -> None:
             _, namespace, _, table = path.removeprefix("/v1/").split("/")

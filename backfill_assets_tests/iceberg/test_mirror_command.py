@@ -8,11 +8,13 @@ from pathlib import Path
 import pyarrow as pa
 import pytest
 from click.testing import CliRunner, Result
+from moto import mock_aws
+from pyiceberg.catalog import load_catalog
 from pyiceberg.catalog.sql import SqlCatalog
 
 from backfill_assets.cli.app import app
 from backfill_assets.kernel.tables.home import Lake
-from backfill_assets_tests.iceberg.rest_catalog import TOKEN, rest_catalog
+from backfill_assets_tests.iceberg.rest_catalog import SECRET, TOKEN, rest_catalog
 
 ROWS = pa.table({"id": [1, 2]})
 
@@ -60,6 +62,44 @@ def test_a_table_that_no_catalog_has_is_refused(
     )
 
 
+@pytest.mark.parametrize(
+    ("uri", "told"),
+    [
+        ("sqlite:////absent/catalog.db", "unable to open database file"),
+        ("postgresql+absent://ada:s3cret@127.0.0.1:9/catalog", "postgresql"),
+    ],
+)
+def test_a_database_that_cannot_be_asked_is_refused_in_one_sentence_without_its_password(
+    lake: Lake, catalog: SqlCatalog, monkeypatch: pytest.MonkeyPatch, uri: str, told: str
+) -> None:
+    monkeypatch.setenv("PYICEBERG_CATALOG__SHOP__URI", uri)
+    found = run(lake, "shop.sales.orders", "mirror")
+    assert isinstance(found.exception, SystemExit), found.exception
+    said = " ".join(found.output.split())
+    assert "the catalog shop does not give it" in said, said
+    assert (told in said, "s3cret" in said) == (True, False), said
+
+
+def test_a_table_of_a_glue_catalog_is_mirrored(
+    lake: Lake, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for name, value in {
+        "AWS_ACCESS_KEY_ID": "testing",
+        "AWS_SECRET_ACCESS_KEY": "testing",
+        "AWS_DEFAULT_REGION": "eu-west-1",
+        "PYICEBERG_CATALOG__GLUED__TYPE": "glue",
+    }.items():
+        monkeypatch.setenv(name, value)
+    with mock_aws():
+        glue = load_catalog("glued", type="glue", warehouse=f"file://{tmp_path}/glue")
+        glue.create_namespace("sales")
+        glue.create_table("sales.orders", ROWS.schema).append(ROWS)
+        first = run(lake, "glued.sales.orders", "mirror")
+        absent = run(lake, "glued.sales.absent", "mirror")
+    assert "1 snapshot(s), 1 file(s) copied: version 0" in first.output, first.output
+    assert "the catalog glued does not give it" in " ".join(absent.output.split()), absent.output
+
+
 @pytest.fixture
 def rest(catalog: SqlCatalog, monkeypatch: pytest.MonkeyPatch) -> Iterator[str]:
     """A REST catalog called `far` with the tables of `catalog`, known by variables alone."""
@@ -80,6 +120,21 @@ def test_a_table_of_a_rest_catalog_is_mirrored(lake: Lake, catalog: SqlCatalog, 
         "1 snapshot(s), 1 file(s) copied: version 1"
         in run(lake, "far.sales.orders", "mirror").output
     )
+
+
+def test_a_catalog_that_gives_tokens_for_a_name_and_a_secret_is_asked_for_one(
+    lake: Lake, catalog: SqlCatalog, rest: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    catalog.create_table("sales.orders", ROWS.schema).append(ROWS)
+    monkeypatch.delenv("PYICEBERG_CATALOG__FAR__TOKEN")
+    monkeypatch.setenv("PYICEBERG_CATALOG__FAR__OAUTH2_SERVER_URI", f"{rest}/tokens")
+    monkeypatch.setenv("PYICEBERG_CATALOG__FAR__CREDENTIAL", f"ada:{SECRET}")
+    first = run(lake, "far.sales.orders", "mirror")
+    assert "1 snapshot(s), 1 file(s) copied: version 0" in first.output, first.output
+    monkeypatch.setenv("PYICEBERG_CATALOG__FAR__CREDENTIAL", f"ada:other-{SECRET}")
+    denied = run(lake, "far.sales.orders", "mirror")
+    assert "the catalog far does not give it" in " ".join(denied.output.split()), denied.output
+    assert SECRET not in denied.output
 
 
 def test_what_a_rest_catalog_does_not_give_is_refused_without_its_token(
