@@ -72,6 +72,7 @@ from backfill_assets.kernel.tables.home import Lake
 from backfill_assets.kernel.write.audit import audit_files
 from backfill_assets.kernel.write.gates import DayToJudge, judge_day
 from backfill_assets.kernel.write.model import Table, make_pipeline, spark_sql_settings
+from backfill_assets.reading.fitness import has_same_rows
 
 if TYPE_CHECKING:
     from deltalake import DeltaTable
@@ -373,8 +374,9 @@ def _judge_once(lake: Lake, contracts: Sequence[Contract], contract: Contract) -
     found = _foreign_profiles(lake, contract, view, read)
     broken = _broken_days(contract, found, lake.settings.gates.bounds(name))
     held = dict.fromkeys(view.held_days, Built.HELD)  # no run may make them yet
+    closed = _altered_closed_days(contract, view, found)
     entries = dict[date, DayEntry]()
-    for day in sorted(found.keys() - broken.keys()):
+    for day in sorted(found.keys() - broken.keys() - closed):
         entry = observed_entry(contract, found[day], read)
         entries[day] = replace(entry, built=held.get(day, Built.COMPLETE))
     if entries:
@@ -387,7 +389,28 @@ def _judge_once(lake: Lake, contracts: Sequence[Contract], contract: Contract) -
             fix,
             "accepted",
         )
+    if closed:
+        fix = (
+            "Have its owner put their rows back there, or open them: `backfill-assets reopen "
+            f"--tables {name} --from {min(closed)} --note WHY`"
+        )
+        culprit = f"others wrote other rows to days that are closed: {ranges_text(closed)}"
+        raise adoption_error(name, culprit, fix, "accepted")
     return tuple(entries)
+
+
+def _altered_closed_days(
+    contract: Contract, view: TableView, profiles: Mapping[date, DayProfile]
+) -> frozenset[date]:
+    """The closed days among these whose rows are others than their receipts say."""
+    found = set[date]()
+    for day, profile in profiles.items():
+        receipt = view.latest.get(day)
+        if view.is_closed(day) and not (
+            receipt and has_same_rows(contract, receipt.entry, profile)
+        ):
+            found.add(day)
+    return frozenset(found)
 
 
 def _refuse_other_columns(lake: Lake, contract: Contract, view: TableView) -> None:

@@ -23,6 +23,7 @@ from backfill_assets.foreign.external import Observation
 from backfill_assets.foreign.observing import observe_table, observe_tables, unseen_version
 from backfill_assets.kernel.core.addresses import STATE_VARIABLE, local_root
 from backfill_assets.kernel.core.contracts import Contract
+from backfill_assets.kernel.core.closures import closure_receipt
 from backfill_assets.kernel.core.errors import BackfillError
 from backfill_assets.kernel.core.needs import needed_days
 from backfill_assets.kernel.core.ownership import BY, whoami
@@ -325,6 +326,20 @@ def test_a_day_that_breaks_the_key_stays_an_alarm_beside_good_ones(shared: World
     DeltaTable(shared.place).delete("day = '2024-01-02'")
     assert shared.look().days == (D2,)
     assert shared.lake.store.view("orders", "day").latest[D2].entry.rows == 0, "others emptied it"
+
+
+def test_a_closed_day_that_others_write_stays_an_alarm_until_its_rows_are_back(
+    shared: World,
+) -> None:
+    shared.lake.store.commit_alone(closure_receipt("orders", D2, "reported", {}, opens=False))
+    shared.write(rows((D1, "late", 7), (D3, "c", 8)))
+    with pytest.raises(BackfillError, match=r"closed: 2024-01-01\. It was not accepted\. .*reopen"):
+        shared.look()
+    latest = shared.lake.store.view("orders", "day").latest
+    assert {day: found.entry.rows for day, found in latest.items()} == {D1: 2, D2: 1, D3: 1}
+    shared.write(rows((D1, "b", 2), (D1, "a", 1)), "day = '2024-01-01'")
+    assert shared.look().days == (D1,)
+    assert shared.lake.store.view("orders", "day").foreign == frozenset()
 
 
 def test_no_run_makes_a_day_over_what_others_may_write_unless_it_is_asked_for(
