@@ -18,8 +18,9 @@ from typing import TYPE_CHECKING
 
 from backfill_assets.intake.deleted_rows import deleted_rows
 from backfill_assets.intake.log_files import DataFile
+from backfill_assets.intake.log_reading import log_error
 from backfill_assets.intake.select import CHANGE
-from backfill_assets.intake.source_log import TableFile
+from backfill_assets.intake.source_log import TableFile, content_version
 from backfill_assets.intake.source_position import empty_table
 from backfill_assets.intake.stored_names import column_expressions, with_later_names
 from backfill_assets.kernel.core.payload import INSERTED, TAKEN_AWAY
@@ -32,11 +33,13 @@ if TYPE_CHECKING:
 
 # Rows of a change feed that the table no longer has.
 GONE_ROWS_SQL = f"{CHANGE} IN ('delete', 'update_preimage')"
+NUMBER = "file_row_number"  # as DuckDB calls it
+PATH, ROW = OF_PLACE = ("__own_path", "__own_row")  # of a row in the files of a commit
+NTH, SIDES = "__own_nth", "__own_sides"
 READ_OPTIONS = (
-    "union_by_name = true, hive_partitioning = false, filename = true, file_row_number = true"
+    f"union_by_name = true, hive_partitioning = false, filename = '{PATH}', {NUMBER} = true"
 )
-OF_PLACE = ("__path", "__row")  # of a row in the files of a commit
-NUMBER = "file_row_number"
+OWN_NAMES = (NUMBER, *OF_PLACE, NTH, SIDES, CHANGE)  # of columns beside those of a table
 
 
 @dataclass(frozen=True)
@@ -58,6 +61,7 @@ def copy_changed_rows(engine: "DuckDBPyConnection", file: TableFile, target: Pat
     FileNotFoundError where vacuum took a deletion vector."""
     with ExitStack() as stack:
         types = _duckdb_types(engine, file)
+        _refuse_own_names(file, types)
         gone, news = _sides_of_commit(engine, file, types, stack)
         changed = _marked_rows(INSERTED, news, types)
         if gone:
@@ -66,12 +70,21 @@ def copy_changed_rows(engine: "DuckDBPyConnection", file: TableFile, target: Pat
         listed = ", ".join(f"({sql_literal(path)}, {number})" for path, number in places.items())
         query = (
             f"SELECT changed.* EXCLUDE ({', '.join(OF_PLACE)}) FROM ({changed}) AS changed "
-            f"LEFT JOIN (VALUES {listed}) AS places(path, number) ON __path = path ORDER BY "
-            f"{CHANGE}, number, __row"
+            f"LEFT JOIN (VALUES {listed}) AS places(path, number) ON changed.{PATH} = places.path "
+            f"ORDER BY changed.{CHANGE}, places.number, changed.{ROW}"
         )
         copy = f"COPY ({query}) TO {sql_literal(str(target))} (FORMAT parquet)"
         (rows,) = engine.execute(copy).fetchall()[0]
         return int(rows)
+
+
+def _refuse_own_names(file: TableFile, columns: Iterable[str]) -> None:
+    """Raise LandingError for a column that is called as one beside those of the table."""
+    taken = sorted(name for name in columns if name.lower() in OWN_NAMES)
+    if taken:
+        culprit = f"has the column {taken[0]}, a name that reading what commits changed needs"
+        advice = "Have its owner rename it, or deliver files"
+        raise log_error(file.table, content_version(file.name), culprit, advice)
 
 
 def _sides_of_commit(
@@ -146,12 +159,12 @@ def _differing_rows_query(gone: str, news: str, columns: Sequence[str]) -> str:
     named = ", ".join(map(quoted_name, columns))
     numbered = " UNION ALL BY NAME ".join(
         f"SELECT {sql_literal(change)} AS {CHANGE}, *, "
-        f"row_number() OVER (PARTITION BY {named} ORDER BY {', '.join(OF_PLACE)}) AS __nth FROM "
+        f"row_number() OVER (PARTITION BY {named} ORDER BY {', '.join(OF_PLACE)}) AS {NTH} FROM "
         f"({rows})"
         for change, rows in ((TAKEN_AWAY, gone), (INSERTED, news))
     )
-    sides = f"SELECT *, count(*) OVER (PARTITION BY {named}, __nth) AS __sides FROM ({numbered})"
-    return f"SELECT {CHANGE}, {named}, {', '.join(OF_PLACE)} FROM ({sides}) WHERE __sides = 1"
+    sides = f"SELECT *, count(*) OVER (PARTITION BY {named}, {NTH}) AS {SIDES} FROM ({numbered})"
+    return f"SELECT {CHANGE}, {named}, {', '.join(OF_PLACE)} FROM ({sides}) WHERE {SIDES} = 1"
 
 
 def _duckdb_types(engine: "DuckDBPyConnection", file: TableFile) -> dict[str, str]:
@@ -185,11 +198,11 @@ class _Reader:
 
     def query(self, parts: Iterable[_Part]) -> str:
         """A query for the columns of these rows, and the place of each in its file (`OF_PLACE`)."""
-        columns = {**self.types, "filename": "VARCHAR", NUMBER: "BIGINT"}
+        columns = {**self.types, PATH: "VARCHAR", NUMBER: "BIGINT"}
         nulls = ", ".join(f"CAST(NULL AS {k}) AS {quoted_name(n)}" for n, k in columns.items())
         queries = [f"SELECT {nulls} WHERE false", *self._queries(parts)]
         cast = [f"CAST({quoted_name(n)} AS {k}) AS {quoted_name(n)}" for n, k in self.types.items()]
-        cast += ["filename AS __path", f"{NUMBER} AS __row"]
+        cast += [PATH, f"{NUMBER} AS {ROW}"]
         return f"SELECT {', '.join(cast)} FROM ({' UNION ALL BY NAME '.join(queries)})"
 
     def _queries(self, parts: Iterable[_Part]) -> Iterator[str]:
@@ -218,7 +231,7 @@ class _Reader:
         columns |= _partition_literals(part.file.partition.items())
         named = [f"{value} AS {quoted_name(n)}" for n, value in columns.items() if n in self.types]
         read = f"read_parquet({sql_literal(path)}, {READ_OPTIONS})"
-        return f"SELECT {', '.join([*named, 'filename', NUMBER])} FROM {read}{self._where(part)}"
+        return f"SELECT {', '.join([*named, PATH, NUMBER])} FROM {read}{self._where(part)}"
 
     def _where(self, part: _Part) -> str:
         """The condition for the numbers of the rows."""

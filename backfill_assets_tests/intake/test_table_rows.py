@@ -4,9 +4,12 @@ columns are called in files. Not here: rewritten files and change feeds
 
 from pathlib import Path
 
+import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
+from deltalake import DeltaTable, write_deltalake
 
+from backfill_assets.intake.files import LandingError
 from backfill_assets.intake.source_log import TableFile
 from backfill_assets.intake.table_changes import take_in_content
 from backfill_assets.intake.table_rows import copy_changed_rows
@@ -103,3 +106,25 @@ def test_a_mapped_table_brings_its_rows_under_its_own_names(
     found = pq.read_table(copy).to_pylist()
     assert [row["id_now"] for row in found] == [*"abcde"]
     assert [*found[0]] == ["_change_type", "id_now", "at", "who", "n_now"]
+
+
+@pytest.mark.parametrize("name", ["filename", "path", "number", "FileName", "__row"])
+def test_a_column_may_have_any_name_that_queries_here_do_not_give(
+    lake: Lake, tmp_path: Path, name: str
+) -> None:
+    written = pa.table({"id": ["a", "b", "c"], name: ["9", "8", "7"]})
+    write_deltalake(tmp_path / "named", written)
+    DeltaTable(tmp_path / "named").delete("id <> 'b'")
+    *_, content = brought(tmp_path / "named")
+    assert changed(lake, content, tmp_path) == [("delete", "a"), ("delete", "c")]
+
+
+@pytest.mark.parametrize("name", ["file_row_number", "__own_row", "_CHANGE_TYPE"])
+def test_a_column_that_is_called_as_one_of_the_queries_is_refused_by_its_name(
+    lake: Lake, tmp_path: Path, name: str
+) -> None:
+    write_deltalake(tmp_path / "named", pa.table({"id": ["a", "b"], name: ["9", "8"]}))
+    DeltaTable(tmp_path / "named").delete("id = 'b'")
+    *_, content = brought(tmp_path / "named")
+    with pytest.raises(LandingError, match=f"version 1 has the column {name}, a name that reading"):
+        changed(lake, content, tmp_path)
