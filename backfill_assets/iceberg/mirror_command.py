@@ -79,7 +79,7 @@ def _iceberg_table(name: str) -> "Table":
         told = Config().get_catalog_config(catalog) or {}  # of now, not as of the import
         named = {key: value for key, value in told.items() if isinstance(value, str)}
         return load_catalog(catalog, **named).load_table(table)
-    except Exception as error:  # noqa: BLE001 - whatever a catalog's own library raises
+    except Exception as error:
         said = shortened_text(scrub_secrets(" ".join(str(error).split())), SAID_CHARS)
         culprit = f"the catalog {catalog} does not give it ({said or type(error).__name__})"
         fix = "Correct the name, or the catalog in .pyiceberg.yaml"

@@ -17,6 +17,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from backfill_assets.intake.deleted_rows import deleted_rows
+from backfill_assets.intake.files import LandingError
 from backfill_assets.intake.log_files import DataFile
 from backfill_assets.intake.log_reading import log_error
 from backfill_assets.intake.select import CHANGE
@@ -24,6 +25,7 @@ from backfill_assets.intake.source_log import TableFile, content_version
 from backfill_assets.intake.source_position import empty_table
 from backfill_assets.intake.stored_names import column_expressions, with_later_names
 from backfill_assets.kernel.core.payload import INSERTED, TAKEN_AWAY
+from backfill_assets.kernel.core.texts import printable_text
 from backfill_assets.kernel.tables.embedded import sql_literal
 from backfill_assets.kernel.tables.fingerprints import quoted_name
 
@@ -39,6 +41,7 @@ NTH, SIDES = "__own_nth", "__own_sides"
 READ_OPTIONS = (
     f"union_by_name = true, hive_partitioning = false, filename = '{PATH}', {NUMBER} = true"
 )
+BOOLEAN = "BOOLEAN"  # as DuckDB calls the type
 OWN_NAMES = (NUMBER, *OF_PLACE, NTH, SIDES, CHANGE)  # of columns beside those of a table
 
 
@@ -58,7 +61,10 @@ class _Part:
 def copy_changed_rows(engine: "DuckDBPyConnection", file: TableFile, target: Path) -> int:
     """Write the rows that a commit changed to a Parquet file, with what it did with each: those
     that went first, both in the order of the commit's files. Returns how many these are; raises
-    FileNotFoundError where vacuum took a deletion vector."""
+    FileNotFoundError where vacuum took a deletion vector, and LandingError for columns that it
+    gave another type, where none holds the values before and after it."""
+    import duckdb
+
     with ExitStack() as stack:
         types = _duckdb_types(engine, file)
         _refuse_own_names(file, types)
@@ -74,7 +80,12 @@ def copy_changed_rows(engine: "DuckDBPyConnection", file: TableFile, target: Pat
             f"ORDER BY changed.{CHANGE}, places.number, changed.{ROW}"
         )
         copy = f"COPY ({query}) TO {sql_literal(str(target))} (FORMAT parquet)"
-        (rows,) = engine.execute(copy).fetchall()[0]
+        try:
+            (rows,) = engine.execute(copy).fetchall()[0]
+        except duckdb.ConversionException as error:
+            if altered := _altered_types(engine, file):
+                raise _altered_types_error(file, altered) from error
+            raise
         return int(rows)
 
 
@@ -168,16 +179,46 @@ def _differing_rows_query(gone: str, news: str, columns: Sequence[str]) -> str:
 
 
 def _duckdb_types(engine: "DuckDBPyConnection", file: TableFile) -> dict[str, str]:
-    """The columns that the table has or had, with the types of DuckDB that hold their values."""
-    schemas = [*dict.fromkeys(_schemas_of_sides(file))]
-    names = [f"columns_{number}" for number, _ in enumerate(schemas)]
-    for name, table in zip(names, map(empty_table, schemas), strict=True):
+    """The columns that the table has or had, with the types of DuckDB that hold their values.
+    Raises LandingError where a commit made BOOLEAN of a column or another type of it: DuckDB would
+    read true as the number 1."""
+    altered = _altered_types(engine, file)
+    if booleans := [name for name, kinds in altered.items() if BOOLEAN in kinds]:
+        raise _altered_types_error(file, booleans)
+    return _described_types(engine, [*map(empty_table, dict.fromkeys(_schemas_of_sides(file)))])
+
+
+def _altered_types(engine: "DuckDBPyConnection", file: TableFile) -> dict[str, tuple[str, str]]:
+    """The columns that have another type after a commit than before it, with both."""
+    after, before = (_described_types(engine, [empty_table(s)]) for s in _schemas_of_sides(file))
+    shared = {name: (kind, before.get(name, kind)) for name, kind in after.items()}
+    return {name: kinds for name, kinds in shared.items() if len({*kinds}) > 1}
+
+
+def _described_types(engine: "DuckDBPyConnection", tables: Sequence["pa.Table"]) -> dict[str, str]:
+    """The columns of these tables with the types of DuckDB that hold the values of all of them."""
+    names = [f"columns_{number}" for number, _ in enumerate(tables)]
+    for name, table in zip(names, tables, strict=True):
         engine.register(name, table)
     every = " UNION ALL BY NAME ".join(f"FROM {name}" for name in names)
-    found = {name: str(kind) for name, kind, *_ in engine.execute(f"DESCRIBE {every}").fetchall()}
-    for name in names:
-        engine.unregister(name)
-    return found
+    try:
+        described = engine.execute(f"DESCRIBE {every}").fetchall()
+    finally:
+        for name in names:
+            engine.unregister(name)
+    return {name: str(kind) for name, kind, *_ in described}
+
+
+def _altered_types_error(file: TableFile, columns: Iterable[str]) -> LandingError:
+    """The error for a commit that gave columns types whose values cannot be compared with those
+    before it."""
+    version, named = content_version(file.name), ", ".join(map(printable_text, columns))
+    return log_error(
+        file.table,
+        version,
+        f"gives another type to {named}, which does not hold the values before it",
+        f"Begin with what the table holds then: first_version = {version} beside table",
+    )
 
 
 class _Reader:

@@ -22,8 +22,8 @@ from backfill_assets.foreign.adopting import ADOPT, FROM_NOTHING, AdoptedTable, 
 from backfill_assets.foreign.external import Observation
 from backfill_assets.foreign.observing import observe_table, observe_tables, unseen_version
 from backfill_assets.kernel.core.addresses import STATE_VARIABLE, local_root
-from backfill_assets.kernel.core.contracts import Contract
 from backfill_assets.kernel.core.closures import closure_receipt
+from backfill_assets.kernel.core.contracts import Contract
 from backfill_assets.kernel.core.errors import BackfillError
 from backfill_assets.kernel.core.needs import needed_days
 from backfill_assets.kernel.core.ownership import BY, whoami

@@ -128,3 +128,32 @@ def test_a_column_that_is_called_as_one_of_the_queries_is_refused_by_its_name(
     *_, content = brought(tmp_path / "named")
     with pytest.raises(LandingError, match=f"version 1 has the column {name}, a name that reading"):
         changed(lake, content, tmp_path)
+
+
+OTHERS = {
+    "a struct": pa.array([{"a": 1}]),
+    "a list": pa.array([[1]]),
+    "a day": pa.array([1], pa.date32()),
+    "bytes": pa.array([b"1"]),
+    "true": pa.array([True]),
+}
+
+
+@pytest.mark.parametrize("other", OTHERS)
+@pytest.mark.parametrize("is_first", [True, False])
+def test_a_column_made_anew_with_a_type_that_holds_no_earlier_value_is_refused_with_the_way_out(
+    lake: Lake, tmp_path: Path, other: str, is_first: bool
+) -> None:
+    written = [pa.table({"id": ["a"], "v": [1]}), pa.table({"id": ["b"], "v": OTHERS[other]})]
+    if is_first:
+        written.reverse()
+    for rows in written:
+        write_deltalake(tmp_path / "anew", rows, mode="overwrite", schema_mode="overwrite")
+    *_, content = brought(tmp_path / "anew")
+    with pytest.raises(
+        LandingError, match=r"version 1 gives another type to v, .*first_version = 1"
+    ):
+        changed(lake, content, tmp_path)
+    (content,) = brought(tmp_path / "anew", 1)
+    stored = take_in_content(lake, content)
+    assert pq.read_table(stored.parquet)["id"].to_pylist() == [rows["id"][0].as_py()]
