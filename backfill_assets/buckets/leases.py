@@ -34,6 +34,8 @@ from backfill_assets.kernel.place.port import (
 WRITE_LEASE_SECONDS = LeaseWatch.SHOWN_SECONDS
 LOCK_LEASE_SECONDS = 30.0  # so long others wait for the lock of a process that was killed
 FIRST_PAUSE_SECONDS, MOST_PAUSE_SECONDS = 0.1, 1.0  # of a waiter, between two looks
+MOST_OWNER_CHARS = 400  # a process's number, and a host's name
+MOST_VERSION = 10**20 - 1  # that the name of a commit has room for
 # States of a marker. A lock is STAGED as long as it is there, and nobody reads that of it.
 STAGED, COMMITTING, DEAD = "staged", "committing", "dead"
 
@@ -49,8 +51,9 @@ class Lease:
     token: Token
     body: dict[str, Any]
     is_lost: bool = False
-    # nonces of writes of which nobody knows whether they were done
-    _tried: set[str] = field(default_factory=set)
+    # nonces of writes of which nobody knows whether they were done; no set, since what a damaged
+    # file has in place of one may have no hash
+    _tried: list[str] = field(default_factory=list)
     # the last time that the file was surely ours
     _seen: float = field(default_factory=time.monotonic)
     _ended: threading.Event = field(default_factory=threading.Event)
@@ -73,7 +76,7 @@ class Lease:
         """Write it again, with `news` in its body. Returns whether it is still ours; raises
         OSError."""
         began, body = time.monotonic(), {**self.body, **news, "nonce": uuid.uuid4().hex}
-        self._tried.add(body["nonce"])
+        self._tried.append(body["nonce"])
         try:
             self.token = self.place.write(self.name, _lease_bytes(body), if_unchanged=self.token)
         except Changed:
@@ -81,7 +84,7 @@ class Lease:
                 return self.renew(**news)
             self.is_lost = True
             return False
-        self.body, self._seen, self._tried = body, began, set()
+        self.body, self._seen, self._tried = body, began, []
         return True
 
     def _is_own(self) -> bool:
@@ -162,15 +165,23 @@ def _acquired_lease(place: Place, name: str, what: str, seconds: float) -> Lease
 
 
 def _lock_held_error(place: Place, name: str, what: str, seconds: float) -> Held:
-    owner = place.read_json(name).get("owner", "another process")
     return Held(
         what,
-        f"{owner} has held its lock for {seconds:.0f} s",
+        f"{_owner_of(place.read_json(name))} has held its lock for {seconds:.0f} s",
         "Nothing was written",
         "Look what that process does, then run again; a lock of a process that died ends by "
         "itself after "
         f"{LOCK_LEASE_SECONDS:.0f} s",
     )
+
+
+def _owner_of(body: Mapping[str, Any]) -> str:
+    """Who holds a lease by what its file says; nobody by name where that is no text of one line,
+    as after damage."""
+    owner = body.get("owner")
+    if isinstance(owner, str) and owner.isprintable() and 0 < len(owner) <= MOST_OWNER_CHARS:
+        return owner
+    return "another process"
 
 
 def hold_marker(place: Place, name: str) -> Lease:
@@ -209,7 +220,9 @@ def _may_be_killed(name: str, body: Mapping[str, Any], is_past: Callable[[str, i
     to commit is there or can be no more (`is_past`)."""
     if body.get("state") == COMMITTING:
         version = body.get("version")
-        return isinstance(version, int) and is_past(name, version)
+        if isinstance(version, int) and 0 <= version <= MOST_VERSION:
+            return is_past(name, version)
+        return False
     return body.get("state") == STAGED
 
 
