@@ -162,6 +162,26 @@ VARIANTS = (
         (sys.executable, "-m", f"{TESTS}.fuzz", "--seeds", "1000000", "--minutes", "120"),
         "lakes with a file of other bytes, two hours",
     ),
+    Variant(
+        "fuzz-bucket",
+        (
+            sys.executable,
+            "-m",
+            f"{TESTS}.fuzz",
+            "--bucket",
+            "--seeds",
+            "1000000",
+            "--minutes",
+            "60",
+        ),
+        "lakes in a bucket with such a file, an hour",
+    ),
+    Variant(
+        "damaged-leases",
+        (*PYTEST, "-n0", f"{TESTS}/fuzz/test_leases.py"),
+        "5,000 leases of other bytes",
+        {"BACKFILL_ASSETS_DAMAGED_LEASES": "5000"},
+    ),
     benchmark("years", "years", "400 simulated days of use, within bounds", "400"),
     benchmark(
         "session-matrix",

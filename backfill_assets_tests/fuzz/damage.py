@@ -8,10 +8,12 @@ import gzip
 import json
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from functools import partial
+from functools import cache, partial
 from pathlib import Path
 from random import Random
 from typing import Any
+
+from backfill_assets.kernel.place.port import Place
 
 MOST_CHANGES = 4  # bytes or values, in one file
 DEEP = 100_000  # levels: more than Python's parser goes down
@@ -59,11 +61,11 @@ class Damage:
     what: str
     content: bytes | None
 
-    def do(self, root: Path) -> None:
+    def do(self, lake: Place) -> None:
         """Write it. The file is made anew: a hard link keeps its content."""
-        (root / self.path).unlink()
+        lake.delete(self.path)
         if self.content is not None:
-            (root / self.path).write_bytes(self.content)
+            lake.write(self.path, self.content)
 
     def __str__(self) -> str:
         return f"{self.path}: {self.what}"
@@ -136,6 +138,12 @@ def _zeros(chance: Random, content: bytes) -> bytes:
     return content[:first] + bytes(last - first) + content[last:]
 
 
+@cache
+def _bomb() -> bytes:
+    """A small file that holds 64 MiB of zeros."""
+    return gzip.compress(bytes(LONG * 16))
+
+
 BYTES: Mapping[str, Callable[[Random, bytes], bytes]] = {
     "bits flipped": _flipped,
     "a digit changed": _digit_changed,
@@ -154,7 +162,7 @@ BYTES: Mapping[str, Callable[[Random, bytes], bytes]] = {
     "deep objects": lambda _, __: b'{"a":' * DEEP + b"1" + b"}" * DEEP,
     "long text": lambda _, __: b'"' + b"x" * LONG + b'"',
     "a huge number": lambda _, __: b"9" * 10_000,
-    "a bomb": lambda _, __: gzip.compress(bytes(LONG * 16)),
+    "a bomb": lambda _, __: _bomb(),
     "a list": lambda _, __: b"[]",
     "an empty object": lambda _, __: b"{}",
     "null": lambda _, __: b"null",

@@ -7,7 +7,6 @@ lake (`lake`).
 
 import re
 import signal
-import tempfile
 import traceback
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
@@ -20,10 +19,12 @@ from types import FrameType
 import psutil
 from click.testing import Result
 
+from backfill_assets.kernel.core.addresses import local_root
+from backfill_assets.kernel.place.choice import place_at
 from backfill_assets_tests.cli.typed import run
 from backfill_assets_tests.clocks import Clock, set_to
 from backfill_assets_tests.fuzz.damage import GONE, Damage, damage_of
-from backfill_assets_tests.fuzz.lake import DAY, NAME, kept_lake
+from backfill_assets_tests.fuzz.lake import DAY, kept_lake, laid_out
 
 STAGING = "SELECT * FROM staging ORDER BY ALL"
 # By the path of what was damaged: who reads it first.
@@ -146,25 +147,25 @@ def _within_seconds() -> Iterator[None]:
         signal.signal(signal.SIGALRM, before)
 
 
-def ask(root: Path, words: Sequence[str]) -> Said:
-    """What a command says of a lake; plans are named by what became of them."""
+def ask(lake: str, words: Sequence[str]) -> Said:
+    """What a command says of a lake, by its address; plans are named by what became of them."""
     names = _plans()
     words = [names.get(word, word) if words[0] == "plan" else word for word in words]
     memory = psutil.Process().memory_info().rss
     try:
         with _within_seconds(), set_to(Clock(stopped=NOW)):
-            done = run(*words, "--lake", root)
+            done = run(*words, "--lake", lake)
     except Hangs:
         return Said(-1, "", (), f"took more than {SECONDS} s")
     grown = (psutil.Process().memory_info().rss - memory) >> 20
     if grown > MOST_MIB:
         return Said(-1, "", (), f"took {grown} MiB")
-    return _said_of(done, root)
+    return _said_of(done, lake)
 
 
-def _said_of(done: Result, root: Path) -> Said:
+def _said_of(done: Result, lake: str) -> Said:
     def plain(text: str) -> str:
-        return PASSING.sub("…", text.replace(str(root), "LAKE"))
+        return PASSING.sub("…", text.replace(lake, "LAKE"))
 
     is_expected = done.exception is None or isinstance(done.exception, SystemExit)
     where = "" if is_expected else _place_of(done)
@@ -195,19 +196,15 @@ def _plans() -> dict[str, str]:
 @cache
 def whole_answer(look: Sequence[str]) -> Said:
     """What a command says of the whole lake."""
-    with tempfile.TemporaryDirectory() as folder:
-        root = Path(folder) / NAME
-        kept_lake().lay_out(root)
-        return ask(root, look)
+    with laid_out() as lake:
+        return ask(lake, look)
 
 
 @cache
 def whole_after() -> tuple[Said, ...]:
     """What is said after the write."""
-    with tempfile.TemporaryDirectory() as folder:
-        root = Path(folder) / NAME
-        kept_lake().lay_out(root)
-        return tuple(ask(root, words) for words in AFTER_WRITES)
+    with laid_out() as lake:
+        return tuple(ask(lake, words) for words in AFTER_WRITES)
 
 
 def drawn_looks(path: str, chance: Random, looks: int) -> list[Sequence[str]]:
@@ -225,18 +222,16 @@ def judge(damage: Damage, chance: Random, looks: int = 99) -> list[str]:
     asked = [(look, whole_answer(look)) for look in drawn_looks(damage.path, chance, looks)]
     if chance.random() < WRITES:
         asked += zip(AFTER_WRITES, whole_after(), strict=True)
-    with tempfile.TemporaryDirectory() as folder:
-        root = Path(folder) / NAME
-        kept_lake().lay_out(root)
-        damage.do(root)
-        doctor = ask(root, DOCTOR) if chance.random() < EXAMINED else None
+    with laid_out() as lake:
+        damage.do(place_at(local_root(lake)))
+        doctor = ask(lake, DOCTOR) if chance.random() < EXAMINED else None
         faults, differences = list[str](), list[str]()
         for words, whole in asked:
-            said = ask(root, words)
+            said = ask(lake, words)
             faults += _faults(damage, words, said, whole)
             differences += _differences(words, said, whole)
         if differences and not _may_differ(damage):
-            doctor = doctor or ask(root, DOCTOR)
+            doctor = doctor or ask(lake, DOCTOR)
             faults += [] if _finds(damage, doctor) else differences
     if doctor is not None:
         faults += _faults(damage, DOCTOR, doctor, whole_answer(DOCTOR))

@@ -9,7 +9,10 @@ import os
 import runpy
 import tarfile
 import tempfile
-from collections.abc import Callable
+import uuid
+from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
 from datetime import date, timedelta
 from functools import partial
 from pathlib import Path
@@ -17,7 +20,10 @@ from typing import Any
 
 import pytest
 
+from backfill_assets.kernel.core.addresses import STATE_VARIABLE, local_root
 from backfill_assets.kernel.core.records import json_of
+from backfill_assets.kernel.place.choice import place_at
+from backfill_assets.kernel.place.port import Place
 from backfill_assets.kernel.place.processes import PlacedProcess
 from backfill_assets_tests.cli.typed import read, run
 from backfill_assets_tests.copies import Kept, keep
@@ -28,12 +34,37 @@ OF_THE_MACHINE = (".dagster", ".server")
 ENGINE = "BACKFILL_ASSETS__SPARK__ENGINE"
 NAME = "lake"
 DAY = "2024-03-02"
+BUCKET = "BACKFILL_ASSETS_FUZZ_BUCKET"  # its address; unset: lakes lie in folders
+AT_ONCE = 8
 MANY = 20  # commits, after which states of a table are kept, and checkpoints
 
 
 def kept_lake() -> Kept:
     """The lake of the archive."""
     return keep(_unpack)
+
+
+@contextmanager
+def laid_out() -> Iterator[str]:
+    """A lake of the archive, by its folder, or by its address in the bucket that `BUCKET` names;
+    what this machine has of that goes away at the end."""
+    with tempfile.TemporaryDirectory() as folder, pytest.MonkeyPatch.context() as patch:
+        patch.setenv(STATE_VARIABLE, folder)
+        bucket = os.environ.get(BUCKET)
+        if not bucket:
+            kept_lake().lay_out(Path(folder, NAME))
+            yield str(Path(folder, NAME))
+            return
+        address = f"{bucket}/{uuid.uuid4().hex}"
+        _send(place_at(local_root(address)))
+        yield address
+
+
+def _send(place: Place) -> None:
+    """Write the lake's files as objects, many at once."""
+    with ThreadPoolExecutor(AT_ONCE) as senders:
+        for _ in senders.map(lambda file: place.write(file[0], file[1]), kept_lake().files):
+            pass
 
 
 def _unpack(folder: Path) -> None:

@@ -1,8 +1,8 @@
 """Files of a lake whose bytes are others: commands are right, or say in one line what is wrong.
 
-Tested here: a fixed number of damages by seeds. Not tested here: many; for hours:
-`python -m backfill_assets_tests.thorough fuzz`. What was found once has its test beside the code
-that was mended.
+Tested here: a fixed number of damages by seeds. Not tested here: many, and lakes in a bucket; for
+hours: `python -m backfill_assets_tests.thorough fuzz fuzz-bucket`. What was found once has its test
+beside the code that was mended.
 """
 
 import pytest
