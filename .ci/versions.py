@@ -40,7 +40,7 @@ from env import (  # noqa: E402
     split_lock,
 )
 
-FLOOR = re.compile(r"^([\w.-]+(?:\[[\w,]+\])?)\s*>=\s*([\w.]+)")
+FLOOR = re.compile(r"^([\w.-]+(?:\[[\w,-]+\])?)\s*>=\s*([\w.]+)")
 WITHOUT_CLIENT = ("pyspark", "delta-spark")
 CLIENT = "pyspark-client"
 
