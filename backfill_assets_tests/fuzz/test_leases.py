@@ -20,6 +20,7 @@ from backfill_assets.kernel.place.port import LOCK_SECONDS, LOCKS, Held, Swept
 from backfill_assets_tests.fuzz.damage import damage_of
 from backfill_assets_tests.fuzz.judge import MOST_CHARS
 
+pytestmark = pytest.mark.slow
 LOCK, WHAT = f"{LOCKS}/staging.lock", "the table staging"
 MARKERS = "markers"
 MARKER = f"{MARKERS}/1"
