@@ -72,7 +72,6 @@ from backfill_assets.kernel.tables.home import Lake
 from backfill_assets.kernel.write.audit import audit_files
 from backfill_assets.kernel.write.gates import DayToJudge, judge_day
 from backfill_assets.kernel.write.model import Table, make_pipeline, spark_sql_settings
-from backfill_assets.reading.fitness import has_same_rows
 
 if TYPE_CHECKING:
     from deltalake import DeltaTable
@@ -374,7 +373,7 @@ def _judge_once(lake: Lake, contracts: Sequence[Contract], contract: Contract) -
     found = _foreign_profiles(lake, contract, view, read)
     broken = _broken_days(contract, found, lake.settings.gates.bounds(name))
     held = dict.fromkeys(view.held_days, Built.HELD)  # no run may make them yet
-    closed = _altered_closed_days(contract, view, found)
+    closed = _altered_closed_days(view, found)
     entries = dict[date, DayEntry]()
     for day in sorted(found.keys() - broken.keys() - closed):
         entry = observed_entry(contract, found[day], read)
@@ -399,16 +398,13 @@ def _judge_once(lake: Lake, contracts: Sequence[Contract], contract: Contract) -
     return tuple(entries)
 
 
-def _altered_closed_days(
-    contract: Contract, view: TableView, profiles: Mapping[date, DayProfile]
-) -> frozenset[date]:
+def _altered_closed_days(view: TableView, profiles: Mapping[date, DayProfile]) -> frozenset[date]:
     """The closed days among these whose rows are others than their receipts say."""
     found = set[date]()
     for day, profile in profiles.items():
-        receipt = view.latest.get(day)
-        if view.is_closed(day) and not (
-            receipt and has_same_rows(contract, receipt.entry, profile)
-        ):
+        known = view.latest.get(day)
+        is_as_known = known is not None and known.entry.content == profile.content
+        if view.is_closed(day) and not is_as_known:
             found.add(day)
     return frozenset(found)
 
