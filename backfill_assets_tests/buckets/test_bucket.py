@@ -133,6 +133,9 @@ def test_two_thousand_objects_go_by_three_requests_and_their_copies_with_them(
     assert place.local("a/1").read_bytes() == b"1"
     moto_server.seen()
     place.delete_all(names)
-    asked = [request.partition(" ")[0] for request in moto_server.seen()]
+    # Threads of earlier tests may still ask for buckets of theirs.
+    bucket = bucket_address.split("/")[2]
+    own = [request for request in moto_server.seen() if bucket in request]
+    asked = [request.partition(" ")[0] for request in own]
     assert (asked, place.below()) == (["POST"] * 3, [])
     assert not [path for path in tmp_path.rglob("1") if path.is_file()]
