@@ -6,7 +6,8 @@ that name their engine themselves. A test that needs an engine takes a fixture o
 user. With BACKFILL_ASSETS_TESTS_ENGINE=spark every test is on Spark. Modules marked `users_do` are
 a run of their own, `pytest -m users_do`, which is on Spark; plain `pytest` leaves them out.
 `.ci/run` runs both, its examples, guides and modules marked `in_turn` on Spark every few days and
-on Sail between; `thorough.py` runs everything on both engines."""
+on Sail between, each example and guide every other day; `thorough.py` runs everything on both
+engines."""
 
 import os
 from collections.abc import Callable, Iterable, Iterator
@@ -32,6 +33,7 @@ TESTS_ENGINE = "BACKFILL_ASSETS_TESTS_ENGINE"
 SPARK = "spark"
 # A number, where `.ci/run` has no time for all that users do on Spark: the day.
 TURN, TURNS = "BACKFILL_ASSETS_TESTS_TURN", 6
+EVERY_OTHER = 2  # a part of TURNS
 ON_SPARK = "on_spark"
 IN_TURN = "in_turn"
 USERS_DO = "users_do"  # what users do, with the engine that they get
@@ -89,6 +91,15 @@ def is_between_turns(name: str) -> bool:
     if turn is None or (int(turn) + crc32(name.encode())) % TURNS == 0:
         return False
     return not why_no_sail()
+
+
+def of_today(names: Iterable[str]) -> list[str]:
+    """Those of the examples or guides that the run plays: all, and where it takes turns each one
+    every other day, that of its turn on Spark among them."""
+    turn = os.environ.get(TURN)
+    if turn is None:
+        return [*names]
+    return [name for name in names if (int(turn) + crc32(name.encode())) % EVERY_OTHER == 0]
 
 
 def refuse_unfounded(items: Iterable[pytest.Item]) -> None:

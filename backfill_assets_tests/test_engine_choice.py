@@ -3,7 +3,14 @@
 
 import pytest
 
-from backfill_assets_tests.engine_choice import TURN, TURNS, is_between_turns, why_no_sail
+from backfill_assets_tests.engine_choice import (
+    EVERY_OTHER,
+    TURN,
+    TURNS,
+    is_between_turns,
+    of_today,
+    why_no_sail,
+)
 
 NAMES = ("readme", "orders", "late-data", "ä")
 
@@ -24,3 +31,17 @@ def test_a_name_is_on_spark_on_one_of_the_days_of_all_turns(
 def test_a_run_without_turns_has_all_on_spark(monkeypatch: pytest.MonkeyPatch, name: str) -> None:
     monkeypatch.delenv(TURN, raising=False)
     assert not is_between_turns(name)
+    assert of_today(NAMES) == [*NAMES]
+
+
+@pytest.mark.usefixtures("processes")
+@pytest.mark.parametrize("name", NAMES)
+def test_a_run_with_turns_plays_a_name_every_other_day_and_on_that_of_spark(
+    monkeypatch: pytest.MonkeyPatch, name: str
+) -> None:
+    played = list[bool]()
+    for day in range(20_000, 20_000 + TURNS):
+        monkeypatch.setenv(TURN, str(day))
+        played.append(bool(of_today([name])))
+        assert played[-1] or is_between_turns(name) or why_no_sail()
+    assert played.count(True) == TURNS // EVERY_OTHER

@@ -12,7 +12,7 @@ import pytest
 from backfill_assets.learn.example_lakes import example_titles
 from backfill_assets_tests.end_to_end.example_answers import AT_THE_END
 from backfill_assets_tests.end_to_end.steps import differs, run_steps, steps_of
-from backfill_assets_tests.engine_choice import environ_of_turn, is_between_turns
+from backfill_assets_tests.engine_choice import environ_of_turn, is_between_turns, of_today
 from backfill_assets_tests.processes import CHECKOUT
 
 pytestmark = [
@@ -41,7 +41,7 @@ def steps_text(name: str) -> str:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("name", sorted(example_titles()))
+@pytest.mark.parametrize("name", of_today(sorted(example_titles())))
 def test_every_line_of_the_steps_shows_what_it_says(
     spark_server: dict[str, str], tmp_path: Path, name: str
 ) -> None:

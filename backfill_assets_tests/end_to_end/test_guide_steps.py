@@ -14,7 +14,7 @@ from backfill_assets.engines.server import stop_server
 from backfill_assets.kernel.tables.settings import FILE_NAME
 from backfill_assets.learn.practice_command import guide_files
 from backfill_assets_tests.end_to_end.steps import differs, run_steps, steps_of
-from backfill_assets_tests.engine_choice import environ_of_turn, is_between_turns
+from backfill_assets_tests.engine_choice import environ_of_turn, is_between_turns, of_today
 from backfill_assets_tests.stores import StoreServer
 
 pytestmark = pytest.mark.users_do
@@ -50,7 +50,7 @@ def around(name: str, request: pytest.FixtureRequest) -> Mapping[str, str]:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("name", STEPS)
+@pytest.mark.parametrize("name", of_today(STEPS))
 def test_every_command_of_a_guide_shows_what_it_says(
     spark_server: Path, name: str, around: Mapping[str, str]
 ) -> None:
