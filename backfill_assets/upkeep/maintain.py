@@ -23,7 +23,7 @@ from backfill_assets.kernel.core.clock import utc_now, utc_today
 from backfill_assets.kernel.core.contracts import Contract, refuse_external
 from backfill_assets.kernel.core.days import ranges_text
 from backfill_assets.kernel.core.receipts import Receipt
-from backfill_assets.kernel.core.view import exists_at
+from backfill_assets.kernel.core.view import TableView, exists_at
 from backfill_assets.kernel.place.port import Gone, Held, load_lock
 from backfill_assets.kernel.tables.home import Lake
 from backfill_assets.kernel.tables.versions import (
@@ -208,12 +208,15 @@ def rewrite_layout(lake: Lake, contract: Contract, work: Callable[[], T]) -> T |
         ledger = ledger_of_source(ARRIVALS, scoped.source)
         ledger_view = lake.store.view(ledger.name, ledger.day_column)
         recorded = ledger_view.input_version(contract.name)
-        latest = lake.store.view(contract.name, contract.day_column).latest.values()
-        if any(s.version > recorded for s in latest):
+        before = lake.store.view(contract.name, contract.day_column)
+        if _was_loaded_since(before, recorded):
             return None
         result = work()
-        head = lake.store.view(contract.name, contract.day_column).version
-        if exists_at(recorded) and head > recorded:
+        after = lake.store.view(contract.name, contract.day_column)
+        head = after.version
+        # A load that took the lock over names its own version, or the next load completes it.
+        is_layout = head > recorded and not _was_loaded_since(after, recorded)
+        if exists_at(recorded) and is_layout:
             note = (
                 f"names version {head} of {contract.name}, which holds the same rows as {recorded}"
             )
@@ -229,6 +232,11 @@ def rewrite_layout(lake: Lake, contract: Contract, work: Callable[[], T]) -> T |
             with lake.store.lock(ledger.name):
                 lake.store.replace_days(ledger, None, (), receipt, ledger_view.version)
         return result
+
+
+def _was_loaded_since(view: TableView, version: int) -> bool:
+    """Whether a day of a landed table was written after a version of it."""
+    return any(receipt.version > version for receipt in view.latest.values())
 
 
 def _kept_since(lake: Lake) -> datetime:

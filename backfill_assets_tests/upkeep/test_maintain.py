@@ -4,7 +4,7 @@ Not here: what can go of one table (`upkeep.test_housekeeping`)."""
 import json
 import os
 from dataclasses import replace
-from datetime import UTC, datetime, timedelta
+from datetime import UTC, date, datetime, timedelta
 from functools import partial
 from pathlib import Path
 
@@ -26,6 +26,7 @@ from backfill_assets.kernel.tables.versions import (
     record_versions,
     unfinished_switches,
 )
+from backfill_assets.kernel.tables.view import read_view
 from backfill_assets.kernel.write.audit import audit_table
 from backfill_assets.kernel.write.model import Pipeline
 from backfill_assets.plans.files import keep_plan, set_mark
@@ -34,13 +35,15 @@ from backfill_assets.plans.policy import Policy
 from backfill_assets.plans.restore import restore_partitions
 from backfill_assets.plans.rollback import RollbackRequest, roll_back
 from backfill_assets.reading.whole import MAKING, snapshots_of
-from backfill_assets.upkeep.maintain import Upkeep, maintain_tables
+from backfill_assets.upkeep.maintain import Upkeep, maintain_tables, rewrite_layout
 from backfill_assets_tests.builders import day, receipt, write_rows
 from backfill_assets_tests.clocks import Clock, set_to
 from backfill_assets_tests.faults import doing_before
-from backfill_assets_tests.files import SMALLEST
+from backfill_assets_tests.files import SMALLEST, bare_lake
+from backfill_assets_tests.intake import test_arrivals as arriving
 from backfill_assets_tests.landed import land
 from backfill_assets_tests.logs import place_of
+from backfill_assets_tests.oracle import unruly
 from backfill_assets_tests.planned import BUILT, DAYS, Planned, scatter
 from backfill_assets_tests.synthetic import landed
 
@@ -226,3 +229,24 @@ def test_copies_of_files_that_lie_in_the_landing_folder_go_where_lake_toml_says_
     assert find_upkeep(made.lake, made.pipeline).copies == (1, 6)
     assert "1 parsed content(s) deleted" in str(maintain_tables(made.lake, made.pipeline).lines())
     assert not [n for n in made.lake.stock.names() if n.startswith(name)]
+
+
+@pytest.mark.parametrize("dies", [False, True])
+def test_upkeep_that_lost_its_lock_names_no_version_whose_deliveries_the_ledger_lacks(
+    tmp_path: Path, dies: bool
+) -> None:
+    """Another load comes while files are written again, and is whole or cut off."""
+    lake, days = bare_lake(tmp_path), arriving.DAYS
+    history = unruly(0, days[0], days=6, rows=24, keys=6)
+
+    def load(*of: date, dies: bool = False) -> None:
+        arriving.load(lake, arriving.on(history, {*of}), {*of}, dies=dies)
+
+    load(*days[:2])
+    known = read_view(lake, arriving.CONTRACTS).source("raw").loaded_version
+    rewrite_layout(lake, arriving.RAW, partial(load, days[2], dies=dies))
+    named = read_view(lake, arriving.CONTRACTS).source("raw").loaded_version
+    assert named == (known if dies else lake.store.head("raw"))
+    load(days[3])
+    told = read_view(lake, arriving.CONTRACTS).source("raw").arrivals.values()
+    assert {arrived for rows in told for arrived, _ in rows} == {*days[:4]}
