@@ -87,19 +87,20 @@ def environ_of_turn(name: str) -> dict[str, str]:
 def is_between_turns(name: str) -> bool:
     """Whether the run takes turns, and today is not the turn of this name; never where this machine
     has no Sail to run on instead."""
-    turn = os.environ.get(TURN)
-    if turn is None or (int(turn) + crc32(name.encode())) % TURNS == 0:
-        return False
-    return not why_no_sail()
+    return _days_since(name) % TURNS != 0 and not why_no_sail()
 
 
 def of_today(names: Iterable[str]) -> list[str]:
     """Those of the examples or guides that the run plays: all, and where it takes turns each one
     every other day, that of its turn on Spark among them."""
+    return [name for name in names if _days_since(name) % EVERY_OTHER == 0]
+
+
+def _days_since(name: str) -> int:
+    """How many days ago it was the turn of this name, and multiples of `TURNS`; 0 where the run
+    takes no turns."""
     turn = os.environ.get(TURN)
-    if turn is None:
-        return [*names]
-    return [name for name in names if (int(turn) + crc32(name.encode())) % EVERY_OTHER == 0]
+    return 0 if turn is None else int(turn) + crc32(name.encode())
 
 
 def refuse_unfounded(items: Iterable[pytest.Item]) -> None:

@@ -43,7 +43,7 @@ from backfill_assets.kernel.core.states import States
 from backfill_assets.kernel.core.texts import known_names_advice
 from backfill_assets.kernel.tables.home import Lake, refuse_unwritable, unwritable_folder
 from backfill_assets.kernel.tables.versions import record_versions
-from backfill_assets.kernel.write.computing import days_read
+from backfill_assets.kernel.write.computing import input_rows
 from backfill_assets.kernel.write.derived import refuse_unbuildable
 from backfill_assets.kernel.write.judging import judge_by_receipts
 from backfill_assets.kernel.write.known import KnownStates
@@ -325,13 +325,8 @@ def _is_all_settled(states: States, name: str, days: DayRange) -> bool:
 def _rows_to_read(states: States, name: str, days: DayRange, force: bool) -> int:
     """Return about how many rows a run would read to compute these days of a table, by receipts."""
     own = states.keys_in(name, days)
-    todo = {day for day in own if force or not states.is_settled(name, day)}
-    rows = 0
-    for read in states.contracts[name].inputs:
-        latest = states.view.table(read.table).latest
-        needed = days_read(states.view, read, todo) & latest.keys()
-        rows += sum(latest[day].entry.rows for day in needed)
-    return rows
+    todo = [day for day in own if force or not states.is_settled(name, day)]
+    return input_rows(states.view, states.contracts[name], todo)
 
 
 def _rows_by_receipts(states: States, name: str, days: DayRange) -> int:

@@ -20,12 +20,7 @@ from backfill_assets.dagster.run_requests import (
 )
 from backfill_assets.kernel.core.clock import utc_today
 from backfill_assets.kernel.core.days import inclusive_range
-from backfill_assets.kernel.core.errors import (
-    NOT_RUN,
-    OTHER_ROWS_AGAIN,
-    OTHER_ROWS_ALONE,
-    OTHER_TYPE,
-)
+from backfill_assets.kernel.core.errors import CODE_FAULTS
 from backfill_assets.kernel.core.needs import Needs, rebuild_needs
 from backfill_assets.kernel.core.plans import Work
 from backfill_assets.kernel.core.states import States
@@ -230,8 +225,7 @@ def _is_hopeless(table: str, outcome: MadeRun) -> bool:
 def _is_refusal(cause: str) -> bool:
     """Whether a run failed of the code or the contract, and not of rows: `cause` is a refusal by
     this package, or Spark could not plan the transform."""
-    refusals = (NOT_RUN, OTHER_ROWS_AGAIN, OTHER_ROWS_ALONE, OTHER_TYPE)
-    if any(text in cause for text in refusals):
+    if any(text in cause for text in CODE_FAULTS):
         return True
     return "the transform of" in cause and PLANNING_ERROR.search(cause) is not None
 

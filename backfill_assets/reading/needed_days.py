@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from datetime import date
 from typing import Any
 
+from backfill_assets.kernel.core.calendars import counts_text
 from backfill_assets.kernel.core.clock import utc_today
 from backfill_assets.kernel.core.days import ranges_text
 from backfill_assets.kernel.core.needs import rebuild_needs
@@ -21,7 +22,6 @@ from backfill_assets.reading.claims import days_of_active_plans
 from backfill_assets.reading.downstream import stale_after_needed
 
 SHOWN_RANGES = 4
-NO_DAYS = "0 day(s)"
 NOTHING = "nothing: every day before today (UTC) that can be is up to date"
 BriefReason = Callable[[States, str, date, State], str]
 PriceDays = Callable[[Lake, str, int], Any]  # a price with `seconds` and `writes`
@@ -118,10 +118,9 @@ def needed_lines(needed: Collection[NeededDays]) -> list[str]:
     counts = Counter[str]()
     for part in made:
         counts[part.unit] += len(part.days)
-    counted = ", ".join(f"{number} {unit}(s)" for unit, number in counts.items())
     seconds = [part.seconds for part in made if part.seconds is not None]
     took = f", {_seconds_text(sum(seconds))}" if seconds else ""
-    return [*map(str, needed), f"in all: {counted or NO_DAYS} of {len(made)} table(s){took}"]
+    return [*map(str, needed), f"in all: {counts_text(counts)} of {len(made)} table(s){took}"]
 
 
 def _seconds_text(seconds: float) -> str:

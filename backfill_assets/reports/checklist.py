@@ -13,6 +13,7 @@ from datetime import date
 from typing import Any, NamedTuple, TypedDict
 
 from backfill_assets.intake.select import selected_names
+from backfill_assets.kernel.core.calendars import counts_text
 from backfill_assets.kernel.core.clock import utc_now
 from backfill_assets.kernel.core.contracts import Input, landed_by_versions
 from backfill_assets.kernel.core.days import contiguous_ranges, ranges_text
@@ -121,7 +122,7 @@ def _counts_text(seen: _LakeState, by_table: Mapping[str, int]) -> str:
     for name, number in by_table.items():
         contract = seen.states.contracts.get(name)
         counts[contract.calendar.unit if contract else "day"] += number
-    return ", ".join(f"{number} {unit}(s)" for unit, number in counts.items() if number)
+    return counts_text(counts)
 
 
 def _judge_atomicity(seen: _LakeState) -> ItemAnswer:

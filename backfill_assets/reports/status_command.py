@@ -25,6 +25,7 @@ from backfill_assets.cli.common import (
 )
 from backfill_assets.cli.drawing import cell_text, draw_table, number_text, say
 from backfill_assets.cli.output import Output, Part, reporting_command
+from backfill_assets.kernel.core.calendars import Unit, parse_calendar
 from backfill_assets.kernel.core.clock import utc_today
 from backfill_assets.kernel.core.days import DayRange, contiguous_ranges, inclusive_range
 from backfill_assets.kernel.core.ledgers import ARRIVALS
@@ -179,8 +180,8 @@ def _draw_grid(report: StatusReport, every_day: bool) -> None:
             return day
         return [cell and (cell.state, cell.will_change) for cell in cells]
 
-    units = {report.every.get(name, "day").partition(" ")[0] for name in report.tables}
-    unit = units.pop() if len(units) == 1 else "day"
+    units = {parse_calendar(report.every.get(name, Unit.DAY)).unit for name in report.tables}
+    unit = units.pop() if len(units) == 1 else Unit.DAY
     rows = []
     for _, group in groupby(_days_with_cells(report), what_a_line_shares):
         days, lines = zip(*group, strict=True)

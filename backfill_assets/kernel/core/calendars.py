@@ -6,7 +6,7 @@ table is made from (`kernel.core.contracts.Input`).
 """
 
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import date
 from enum import StrEnum
@@ -177,6 +177,12 @@ class Calendar:
 
 
 DAILY = Calendar()
+
+
+def counts_text(counts: Mapping[str, int]) -> str:
+    """So many partitions by what each is in words, e.g. `31 day(s), 1 month(s)`."""
+    told = (f"{number} {unit}(s)" for unit, number in counts.items() if number)
+    return ", ".join(told) or f"0 {Unit.DAY}(s)"
 
 
 @lru_cache(maxsize=256)

@@ -45,7 +45,7 @@ from backfill_assets.kernel.core.readings import (
     with_keys_of,
 )
 from backfill_assets.kernel.core.receipts import Built
-from backfill_assets.kernel.core.view import DayReceipt, LakeView, Release, Source
+from backfill_assets.kernel.core.view import DayReceipt, LakeView, Release, Source, TableView
 
 DIGEST = "digest"  # key of a file: of all its other keys
 DIGEST_CHARS = 32  # 128 bits of a SHA-256: no two inputs of a lake collide by accident
@@ -53,7 +53,6 @@ DIGEST_CHARS = 32  # 128 bits of a SHA-256: no two inputs of a lake collide by a
 CANONICAL = json.JSONEncoder(sort_keys=True, separators=(",", ":"), default=str)
 NO_INPUT_DAY = "missing"
 NO_CONTENT = "empty"
-FOREIGN_MARK = " foreign"
 Part = tuple[str, ...] | None  # some columns of a delivery; None: all of them
 TextOf = Callable[[date], str]  # the canonical text of what decides a day
 K = TypeVar("K")
@@ -151,6 +150,12 @@ def days_to_come(wanted: Input, day: date, view: LakeView) -> list[date]:
         if is_to_come and keys.awaits(day, other):
             found.append(other)
     return found
+
+
+def _foreign_mark(table: TableView, day: date) -> str:
+    """The mark for a day that another program's commit touched; in their digest it makes depending
+    days stale."""
+    return " foreign" if day in table.foreign else ""
 
 
 def _time_parts(parameters: Parameters, frontier: datetime | None, day: date) -> list[Any]:
@@ -537,27 +542,22 @@ class Digests:
             fingerprint = entry.parts.get(columns_read, entry.fingerprint)
             columns = columns_mark(entry, wanted.columns)
             incomplete = " incomplete" if entry.built is Built.INCOMPLETE else ""
-            foreign = FOREIGN_MARK if day in table.foreign else ""
+            foreign = _foreign_mark(table, day)
             return f"{entry.rows} {fingerprint}{columns}{incomplete}{foreign}"
 
         return content_at
-
-    def _foreign_mark(self, table: str, day: date) -> str:
-        """The mark for a day that another program's commit touched; in their digest it makes
-        depending days stale."""
-        return FOREIGN_MARK if day in self.view.table(table).foreign else ""
 
     def _arrival_rows(self, landed: str, day: date, part: Part) -> list[tuple[date, str]]:
         """The ledger's rows for an event day, as (arrival day, fingerprint of the columns `part`;
         None: all), marked by these columns in raw's files, and of arrival days that another program
         touched there."""
-        latest = self.view.table(landed).latest
+        table = self.view.table(landed)
         name = "" if part is None else set_name(part)
         found = []
         for arrival_day, text in self.view.source(landed).arrivals.get(day, ()):
-            loaded = latest.get(arrival_day)
+            loaded = table.latest.get(arrival_day)
             columns = "" if loaded is None else columns_mark(loaded.entry, part, LANDED)
-            marks = columns + self._foreign_mark(landed, arrival_day)
+            marks = columns + _foreign_mark(table, arrival_day)
             found.append((arrival_day, fingerprint_in(text, name) + marks))
         return found
 
@@ -569,7 +569,7 @@ class Digests:
         receipt = self.view.table(table).latest.get(wanted)
         if receipt is None:
             return NO_INPUT_DAY
-        foreign = self._foreign_mark(table, wanted)
+        foreign = _foreign_mark(self.view.table(table), wanted)
         if foreign or not self._is_of_arrivals(table, wanted, receipt, by_code):
             return f"write {receipt.write_id}{foreign}"
         arrival_days, prefixes = self._arrival_prefixes(self._landed.get(table, ""), wanted, part)

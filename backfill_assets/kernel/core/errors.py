@@ -11,11 +11,12 @@ from pathlib import Path
 
 from backfill_assets.kernel.core.texts import known_names_advice, one_line, scrub_secrets
 
-# Four texts in errors that tell a fault of code or contracts, whatever the days.
 NOT_RUN = "The transform was not run, and nothing was written"
 OTHER_ROWS_ALONE = "computed alone has other rows than among"
 OTHER_ROWS_AGAIN = "computed again, from its inputs in another order, has other rows"
 OTHER_TYPE = "a column's type cannot change but to a wider one"
+# Texts in errors that tell a fault of code or contracts, whatever the days.
+CODE_FAULTS = (NOT_RUN, OTHER_ROWS_ALONE, OTHER_ROWS_AGAIN, OTHER_TYPE)
 ALSO = " Also: "  # between the causes of one failure, each of which ends with a full stop
 
 
