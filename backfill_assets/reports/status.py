@@ -301,8 +301,9 @@ def _rows_of_table(
     """Yield these days of a table; those of `changing` will change. `why` as for `lake_status`."""
     latest = states.view.table(table).latest
     for day, state in states.of_days(table, states.keys_in(table, days)):
-        receipt, reason = latest.get(day), brief_reason(states, table, day, state)
-        found = DayStatus(table, day, state, reason=reason, will_change=day in changing)
+        receipt, found = latest.get(day), DayStatus(table, day, state, will_change=day in changing)
+        if state is not State.FRESH:
+            found.reason = brief_reason(states, table, day, state)
         if receipt is not None:
             found.rows, found.version = receipt.entry.rows, receipt.version
             if why and state is State.STALE:

@@ -122,16 +122,20 @@ class Input:
     def window_days(self, day: date, start: date) -> list[date]:
         """The days of the window of `day`, ascending, none before `start`."""
         if self.is_daily:
-            return [*map(date.fromordinal, self.window_numbers(day, start))]
+            return [*map(date.fromordinal, self.window_numbers(day, self.first_number(start)))]
         first, span = max(start, self.first_day or start), self.made_in.span(day)
         found = self.calendar.keys_around(span, self.before, self.after)
         return [key for key in found if key >= first]
 
-    def window_numbers(self, day: date, start: date) -> range:
-        """The days of the window of `day`, where both tables have every day, by their numbers
-        (`date.toordinal`): a third of the time that sums of dates take."""
-        number, first = day.toordinal(), max(start, self.first_day or start).toordinal()
+    def window_numbers(self, day: date, first: int) -> range:
+        """The days of the window of `day` from `first` on, where both tables have every day, by
+        their numbers (`date.toordinal`): a third of the time that sums of dates take."""
+        number = day.toordinal()
         return range(max(first, number - self.before), number + self.after + 1)
+
+    def first_number(self, start: date) -> int:
+        """The number of the first day of `table` in a lake that begins on `start`."""
+        return max(start, self.first_day or start).toordinal()
 
     def days_reading(self, day: date) -> list[date]:
         """The days whose windows hold a day of `table`, ascending."""

@@ -14,6 +14,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from datetime import date, datetime
 from functools import partial
+from json.encoder import encode_basestring_ascii
 from typing import Any, TypeVar
 
 from backfill_assets.kernel.core.contracts import (
@@ -45,7 +46,7 @@ from backfill_assets.kernel.core.readings import (
     with_keys_of,
 )
 from backfill_assets.kernel.core.receipts import Built
-from backfill_assets.kernel.core.view import DayReceipt, LakeView, Release, Source, TableView
+from backfill_assets.kernel.core.view import DayReceipt, LakeView, Release, Source
 
 DIGEST = "digest"  # key of a file: of all its other keys
 DIGEST_CHARS = 32  # 128 bits of a SHA-256: no two inputs of a lake collide by accident
@@ -53,6 +54,7 @@ DIGEST_CHARS = 32  # 128 bits of a SHA-256: no two inputs of a lake collide by a
 CANONICAL = json.JSONEncoder(sort_keys=True, separators=(",", ":"), default=str)
 NO_INPUT_DAY = "missing"
 NO_CONTENT = "empty"
+FOREIGN = " foreign"  # a day that another program's commit touched: depending days become stale
 Part = tuple[str, ...] | None  # some columns of a delivery; None: all of them
 TextOf = Callable[[date], str]  # the canonical text of what decides a day
 K = TypeVar("K")
@@ -150,12 +152,6 @@ def days_to_come(wanted: Input, day: date, view: LakeView) -> list[date]:
         if is_to_come and keys.awaits(day, other):
             found.append(other)
     return found
-
-
-def _foreign_mark(table: TableView, day: date) -> str:
-    """The mark for a day that another program's commit touched; in their digest it makes depending
-    days stale."""
-    return " foreign" if day in table.foreign else ""
 
 
 def _time_parts(parameters: Parameters, frontier: datetime | None, day: date) -> list[Any]:
@@ -427,11 +423,13 @@ class Digests:
             (CANONICAL.encode(i.table), self._text_by_day(parameters, i, frontier, by_code))
             for i in parameters.inputs
         ]
+        waits = parameters.waits_for_cut or parameters.matures_after_days is not None
 
         def digest_at(day: date) -> str:
             """The digest of what decides the day: the parts of each input, and what time says."""
-            parts = [_list_of((table, text_of(day))) for table, text_of in by_input]
-            parts += map(CANONICAL.encode, _time_parts(parameters, frontier, day))
+            parts = [f"[{table},{text_of(day)}]" for table, text_of in by_input]
+            if waits:
+                parts += map(CANONICAL.encode, _time_parts(parameters, frontier, day))
             return _hash_of(_list_of(parts))
 
         return digest_at
@@ -479,11 +477,14 @@ class Digests:
         later day: of nearly all days of all tables, so that nothing is asked again that is the same
         for each of them, nor written again for each day that reads it."""
         key, window_of = (wanted.table, wanted.columns), wanted.window_numbers
+        first = wanted.first_number(start)
         if key not in self._written:
             content_of = self._content_by_number(wanted, required=True)
-            self._written[key] = Computed(lambda number: CANONICAL.encode(content_of(number)))
+            self._written[key] = Computed(
+                lambda number: encode_basestring_ascii(content_of(number))
+            )
         written = self._written[key]
-        return lambda day: _list_of([written[number] for number in window_of(day, start)])
+        return lambda day: _list_of([written[number] for number in window_of(day, first)])
 
     def _contents_read(
         self, parameters: Parameters, wanted: Input, frontier: datetime | None, day: date
@@ -528,12 +529,12 @@ class Digests:
         many they are, the fingerprint of the columns that are read, and marks. A day that is not
         `required` and has no rows counts as one that was never made."""
         table = self.view.table(wanted.table)
-        columns_read = set_name(wanted.columns or ())
+        latest, foreign, columns_read = table.latest, table.foreign, set_name(wanted.columns or ())
 
         def content_at(number: int) -> str:
             """The text of one day."""
             day = date.fromordinal(number)
-            receipt = table.latest.get(day)
+            receipt = latest.get(day)
             if required and receipt is None:
                 return NO_INPUT_DAY
             if receipt is None or not (required or receipt.entry.rows):
@@ -542,8 +543,8 @@ class Digests:
             fingerprint = entry.parts.get(columns_read, entry.fingerprint)
             columns = columns_mark(entry, wanted.columns)
             incomplete = " incomplete" if entry.built is Built.INCOMPLETE else ""
-            foreign = _foreign_mark(table, day)
-            return f"{entry.rows} {fingerprint}{columns}{incomplete}{foreign}"
+            mark = FOREIGN if day in foreign else ""
+            return f"{entry.rows} {fingerprint}{columns}{incomplete}{mark}"
 
         return content_at
 
@@ -557,7 +558,7 @@ class Digests:
         for arrival_day, text in self.view.source(landed).arrivals.get(day, ()):
             loaded = table.latest.get(arrival_day)
             columns = "" if loaded is None else columns_mark(loaded.entry, part, LANDED)
-            marks = columns + _foreign_mark(table, arrival_day)
+            marks = columns + (FOREIGN if arrival_day in table.foreign else "")
             found.append((arrival_day, fingerprint_in(text, name) + marks))
         return found
 
@@ -566,10 +567,10 @@ class Digests:
     ) -> str:
         """The arrivals of `wanted` through the day `last`, if the table's day is the one those
         arrivals give; also by today's code (`by_code`)."""
-        receipt = self.view.table(table).latest.get(wanted)
+        known = self.view.table(table)
+        receipt, foreign = known.latest.get(wanted), FOREIGN if wanted in known.foreign else ""
         if receipt is None:
             return NO_INPUT_DAY
-        foreign = _foreign_mark(self.view.table(table), wanted)
         if foreign or not self._is_of_arrivals(table, wanted, receipt, by_code):
             return f"write {receipt.write_id}{foreign}"
         arrival_days, prefixes = self._arrival_prefixes(self._landed.get(table, ""), wanted, part)

@@ -89,6 +89,8 @@ class States:
         self._known = {
             name: Computed[date, State](partial(self._state_of, name)) for name in self.contracts
         }
+        # Nothing but its inputs decides a day of these: they neither wait for time, nor are closed.
+        self._plain_tables = {c.name for c in self.contracts.values() if self._is_plain(c)}
         # By table, and by parameters, code and settings of a write: as `_deciding_digests`.
         self._deciding: dict[str, dict[tuple[str, str, str], Mapping[date, str] | None]] = {
             name: {} for name in self.contracts
@@ -101,13 +103,25 @@ class States:
 
     def of_days(self, table: str, days: Iterable[date]) -> Iterable[tuple[date, State]]:
         """Days of a table, each with its state, in the order in which they are given."""
-        known = self._known[table]
-        return ((day, known[day]) for day in days)
+        given = [*days]
+        return zip(given, map(self._known[table].__getitem__, given), strict=True)
 
     def _state_of(self, table: str, day: date) -> State:
         """The state of a day, which `of` keeps."""
+        if table in self._plain_tables:
+            receipt = self.view.tables[table].latest.get(day)
+            if receipt is not None and self._is_plainly_right(table, day, receipt):
+                return State.FRESH
         is_closed = self.view.table(table).is_closed(day)
         return State.CLOSED if is_closed else self._judge_day(table, day)
+
+    def _is_plain(self, contract: Contract) -> bool:
+        """Whether a written table's days are all partitions of a day, and none of them is closed or
+        waits for a cut."""
+        known = self.view.tables.get(contract.name)
+        if known is None or known.closure is not None or contract.waits_for_cut:
+            return False
+        return contract.calendar.is_daily and contract.first_day is None
 
     def of_open(self, table: str, day: date) -> State:
         """The state that a day has where its table is open, and that a closed day would have."""

@@ -5,13 +5,14 @@ from pathlib import Path
 
 import pytest
 
-from backfill_assets.kernel.core.errors import ContractBroken
+from backfill_assets.kernel.core.errors import Altered, ContractBroken
 from backfill_assets.kernel.log.log_state import LOGS
 from backfill_assets.kernel.tables.data_files import (
     day_bytes,
     files_of_days,
     files_of_version,
     live_files,
+    refuse_altered_version,
 )
 from backfill_assets_tests.builders import STAGING, day
 from backfill_assets_tests.files import bare_lake, publish_by_hand
@@ -39,6 +40,30 @@ def test_files_are_those_of_the_version_and_the_days_asked_for(tmp_path: Path) -
     assert {f.path: f.size for f in after} == {
         f.path: (path / f.path).stat().st_size for f in after
     }
+
+
+@pytest.mark.parametrize("has_checkpoint", [False, True])
+def test_a_version_whose_files_are_gone_or_altered_is_refused(
+    tmp_path: Path, has_checkpoint: bool
+) -> None:
+    lake = bare_lake(tmp_path)
+    publish_by_hand(lake, STAGING, ROWS)
+    place = lake.table_place("staging")
+    if has_checkpoint:
+        LOGS.opened_to_write(place).create_checkpoint()
+    publish_by_hand(lake, STAGING, [ROWS[1] | {"value": 2}])
+    refuse_altered_version(lake, STAGING)
+    for file in files_of_version(lake, STAGING):
+        path = place.local(file.path)
+        content = path.read_bytes()
+        for spoiled in (content + b" ", None):
+            path.unlink()
+            if spoiled is not None:
+                path.write_bytes(spoiled)
+            with pytest.raises(Altered, match=f"{file.path} (was altered|is gone)"):
+                refuse_altered_version(lake, STAGING)
+        path.write_bytes(content)
+    refuse_altered_version(lake, STAGING)
 
 
 def test_files_that_are_not_laid_out_by_the_column_are_refused(tmp_path: Path) -> None:
