@@ -194,37 +194,6 @@ def calendar_of(partitions: dg.PartitionsDefinition | None) -> Calendar | None:
     return calendar_of_schedule(partitions.cron_schedule)
 
 
-def first_day_of(
-    partitions: dg.PartitionsDefinition | None, owner: str, consequence: str = "Nothing was written"
-) -> date:
-    """The first day of a daily definition. Raises SettingsError as `asset_periods`, and for weeks
-    and longer ones."""
-    calendar, first = asset_periods(partitions, owner, consequence)
-    if not calendar.is_daily:
-        raise SettingsError(
-            owner,
-            f"only days of it can be read, and its partitions are those of every {calendar}",
-            consequence,
-            "Give it a DailyPartitionsDefinition",
-        )
-    return first
-
-
-def daily_partitions(
-    owner: str,
-    start: date | str | None,
-    given: dg.TimeWindowPartitionsDefinition | None,
-    consequence: str,
-) -> dg.TimeWindowPartitionsDefinition:
-    """The daily partitions from a day `start` on, or those that are `given`. Raises SettingsError
-    for neither and both, and for partitions other than days; `owner` and `consequence` are of these
-    errors."""
-    _refuse_two_starts(owner, start, given, consequence)
-    partitions = given or dg.DailyPartitionsDefinition(start_date=str(start))
-    first_day_of(partitions, owner, consequence)
-    return partitions
-
-
 def asset_partitions(
     owner: str,
     start: date | str | None,

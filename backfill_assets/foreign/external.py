@@ -18,6 +18,7 @@ from urllib.parse import unquote
 from backfill_assets.assets.declared import catalog_places, declared_tables
 from backfill_assets.cli.common import ObservationForm
 from backfill_assets.kernel.core.addresses import table_address
+from backfill_assets.kernel.core.calendars import DAILY, Calendar
 from backfill_assets.kernel.core.contracts import Column, Contract
 from backfill_assets.kernel.core.days import ONE_DAY, ranges_text
 from backfill_assets.kernel.core.digests import digest_of
@@ -48,7 +49,7 @@ PLAIN = (
 
 @dataclass(frozen=True)
 class ExternalTable:
-    """A daily Delta table that others write, as a pipeline declares it."""
+    """A Delta table that others write, by days or longer partitions, as a pipeline declares it."""
 
     name: str
     table: (
@@ -58,6 +59,7 @@ class ExternalTable:
     description: str = ""
     made_by: str = ""  # the key of the project's asset that stands for it
     first_day: date | None = None  # days before it are left out
+    calendar: Calendar = DAILY  # its partitions: the first day of each is in the column `day`
 
     def table_at(self, root: Path) -> Table:
         """The table of the lake at `root`. Raises SettingsError as `external_contract` does."""
@@ -144,7 +146,13 @@ def tables_of_others(root: Path, settings: LakeSettings) -> list[Table]:
     found = []
     for name, table in settings.tables.items():
         if table.is_of_others:
-            declared = ExternalTable(name, table.external, table.day, table.description)
+            declared = ExternalTable(
+                name,
+                table.external,
+                table.day,
+                table.description,
+                calendar=table.calendar or DAILY,
+            )
             found.append(declared.table_at(root))
     return found
 
@@ -158,7 +166,7 @@ def external_contract(root: Path, table: ExternalTable) -> Contract:
     for known in declared_tables(root):  # of a candidate, those of the lake beside it
         contract = known.contract
         if (contract.name, contract.external, contract.day_column) == wanted:
-            return contract
+            return replace(contract, calendar=table.calendar)
     try:
         return seen_contract(replace(table, table=place), open_external(table.name, place))
     except UnreadableLog:
@@ -173,6 +181,7 @@ def external_contract(root: Path, table: ExternalTable) -> Contract:
             inputs=(),
             partition_by="",
             external=place,
+            calendar=table.calendar,
         )
     except BackfillError as error:
         raise SettingsError(*error.args) from error
@@ -278,13 +287,14 @@ def seen_contract(table: ExternalTable, opened: "DeltaTable") -> Contract:
         made_by=table.made_by,
         first_day=table.first_day,
         external=place,
+        calendar=table.calendar,
     )
 
 
 def declaration_of(contract: Contract) -> ExternalTable:
     """The declaration of a table of others that has this contract."""
     named = contract.name, contract.external, contract.day_column, contract.description
-    return ExternalTable(*named, contract.made_by, contract.first_day)
+    return ExternalTable(*named, contract.made_by, contract.first_day, contract.calendar)
 
 
 def days_between(first: date, last: date) -> Iterator[date]:

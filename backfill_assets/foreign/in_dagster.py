@@ -15,9 +15,9 @@ import dagster as dg
 
 from backfill_assets.assets.contracts import (
     DAY_COLUMN,
+    asset_partitions,
+    asset_periods,
     asset_table_name,
-    daily_partitions,
-    first_day_of,
 )
 from backfill_assets.assets.declared import DeclaredTable, declare_table, find_declared
 from backfill_assets.assets.inputs import input_metadata
@@ -47,12 +47,13 @@ def external_table(
     table: str | Path,
     day: str,
     start: date | str | None = None,
+    every: str = "",
     partitions_def: dg.TimeWindowPartitionsDefinition | None = None,
     io_manager_key: str = "io_manager",
     **spec: Any,
 ) -> dg.AssetSpec:
-    """The spec of an asset that no run makes: a daily Delta table that others write, to be given to
-    `dg.Definitions`.
+    """The spec of an asset that no run makes: a Delta table that others write, by days or by longer
+    partitions, to be given to `dg.Definitions`.
 
     Assets read days of it as of any asset: `Input("orders", before=6)` of a `daily_table`, or a
     partition mapping. A step reads one version, which its receipt names; days whose rows are others
@@ -64,16 +65,20 @@ def external_table(
         name in a catalog (`SCHEMA.TABLE`), whose place `backfill-assets locate` has recorded in the
         lake.
     day: its column with a row's day, of type DATE; rows without a day belong to none. start: the
-    first day, or else partitions_def: a daily partitions definition.
+    first day, or else partitions_def: a definition whose partitions are whole days, weeks, months,
+        quarters or years.
+    every: what a partition covers, from the first that begins on `start` or later: "week",
+        "month", …, as of `daily_table`. The column `day` holds the first day of a row's partition
+        then; a table with a row of another day is refused by name.
     io_manager_key: the `LakeIOManager` of the assets that read it.
     spec: whatever else `dg.AssetSpec` takes.
 
     Raises SettingsError for an address that none can have, where there is no first day, or two, and
-    for partitions other than days.
+    for other partitions.
     """
     asset_key = _key_of(key)
     owner = f"the external table {asset_key.to_user_string()}"
-    days = daily_partitions(owner, start, partitions_def, NOTHING_READ)
+    days = asset_partitions(owner, start, partitions_def, every, NOTHING_READ)
     place = str(table)
     if not CATALOG_NAME.fullmatch(place):
         place = external_place(asset_key.to_user_string(), place, Path.cwd())
@@ -102,18 +107,21 @@ def observe_input(
 
 def external_input(context: dg.InputContext) -> ExternalTable | None:
     """The table of others that an input reads; None where it is another asset. Raises SettingsError
-    where it is not partitioned by day."""
+    where its partitions are none that a lake has."""
     metadata = input_metadata(context)
     if EXTERNAL not in metadata:
         return None
     key = context.asset_key
     partitions = context.asset_partitions_def if context.has_asset_partitions else None
+    owner = f"the asset {key.to_user_string()}"
+    calendar, first_day = asset_periods(partitions, owner, NOTHING_READ)
     return ExternalTable(
         asset_table_name(key, metadata, NOTHING_READ),
         str(metadata[EXTERNAL]),
         str(metadata[DAY_COLUMN]),
         made_by=key.to_user_string(),
-        first_day=first_day_of(partitions, f"the asset {key.to_user_string()}"),
+        first_day=first_day,
+        calendar=calendar,
     )
 
 

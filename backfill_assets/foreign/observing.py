@@ -12,7 +12,6 @@ Of a table of months a day is the first one of a month, and rows of another day 
 import uuid
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import replace
 from datetime import date, timedelta
 
 from deltalake import DeltaTable
@@ -45,6 +44,7 @@ from backfill_assets.foreign.plain_copies import PlainCopies
 from backfill_assets.kernel.core.clock import utc_today
 from backfill_assets.kernel.core.contracts import Contract
 from backfill_assets.kernel.core.days import ONE_DAY
+from backfill_assets.kernel.core.digests import digest_of
 from backfill_assets.kernel.core.errors import BackfillError
 from backfill_assets.kernel.core.ownership import BY, whoami
 from backfill_assets.kernel.core.profiles import DayProfile
@@ -72,6 +72,7 @@ WITHOUT_DAY = "rows without a day"  # the tag with their number, where there are
 FIRST_LATER_DAY = (
     "first later day"  # the tag with the first day that lies too far ahead, where there is one
 )
+WHICH_CHARS = 8  # of the digest of what tells calendars of one unit apart
 # Later days wait: a day of the year 9999 would make every list of days as long.
 AHEAD = timedelta(days=366)
 
@@ -132,8 +133,7 @@ def observe_table(lake: Lake, contracts: Sequence[Contract], contract: Contract)
         asset_key = tuple(now.made_by.split("/")) if now.made_by else ()
         declare_table(lake.place, DeclaredTable(now, asset_key, code=""))
         by_name = {c.name: c for c in contracts} | {now.name: now}
-        by_period = replace(now, calendar=contract.calendar)
-        return _Look(lake, by_period, opened, [*by_name.values()]).commit()
+        return _Look(lake, now, opened, [*by_name.values()]).commit()
 
 
 def entity_in_external(
@@ -205,8 +205,10 @@ def _version_text(lake: Lake, contract: Contract, opened: "DeltaTable") -> str:
 
 
 def _place_and_start(lake: Lake, contract: Contract) -> str:
-    unit = contract.calendar.unit
-    return f"{contract.external}, {unit}s from {_first_day(lake, contract)}"
+    unit, _, rest = str(contract.calendar).partition(" ")
+    # The weekday that weeks begin on, or the days left out, which may be many.
+    which = f" ({digest_of(rest)[:WHICH_CHARS]})" if rest else ""
+    return f"{contract.external}, {unit}s{which} from {_first_day(lake, contract)}"
 
 
 def _split_version(text: str) -> tuple[str, str]:
@@ -381,9 +383,10 @@ class _Look:
         wrong = sorted(day for day in days if not calendar.is_key(day))
         if wrong:
             culprit = f"it has rows of {wrong[0]}, which names no partition: every {calendar}"
-            fix = (
-                f"Correct `every` of [tables.{name}] in lake.toml, or have its owner move the rows"
-            )
+            where = f"[tables.{name}] in lake.toml"
+            if self.contract.made_by:
+                where = "its external_table"
+            fix = f"Correct `every` of {where}, or have its owner move the rows"
             raise external_table_error(name, culprit, fix)
 
     def _empty_days(self, days: Collection[date]) -> set[date]:

@@ -16,7 +16,6 @@ from backfill_assets.assets.contracts import (
     asset_code,
     asset_periods,
     asset_table_name,
-    first_day_of,
 )
 from backfill_assets.kernel.core.calendars import DAILY, parse_calendar
 from backfill_assets.kernel.core.errors import SettingsError
@@ -100,11 +99,6 @@ def test_the_calendar_of_an_asset_is_that_of_its_keys(
     assert partitions.get_first_partition_key() == first
     found = asset_periods(partitions, "the asset shop/orders")
     assert found == (parse_calendar(text), date.fromisoformat(first))
-
-
-def test_of_a_table_of_others_days_alone_are_read() -> None:
-    with pytest.raises(SettingsError, match=r"only days of it can be read, and .* every month"):
-        first_day_of(dg.MonthlyPartitionsDefinition("2024-01-01"), "the external table erp")
 
 
 def test_the_code_of_an_asset_is_that_of_its_file() -> None:

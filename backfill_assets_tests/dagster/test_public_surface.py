@@ -38,7 +38,7 @@ SIGNATURES = {
     "daily_table": "(*, inputs=(), day='day', start=None, every='', partitions_def=None, unique=(), "
     "not_null=(), "
     "rows=(None, None), rules=(), on_bad_days='', io_manager_key='io_manager', **asset)",
-    "external_table": "(key, *, table, day, start=None, partitions_def=None, "
+    "external_table": "(key, *, table, day, start=None, every='', partitions_def=None, "
     "io_manager_key='io_manager', "
     "**spec)",
     "is_stale": "(lake, *, key_prefix=(), missing=False, while_stale=False)",

@@ -5,7 +5,7 @@ which days a look finds (`foreign/test_observing.py`), and conditions in a daemo
 """
 
 from collections.abc import Sequence
-from datetime import date
+from datetime import date, timedelta
 from pathlib import Path
 from typing import Any
 
@@ -18,6 +18,8 @@ from backfill_assets import Input
 from backfill_assets.dagster import daily_table, external_table, is_stale
 from backfill_assets.foreign.external import ExternalTable
 from backfill_assets.foreign.in_dagster import observe_external
+from backfill_assets.kernel.core.days import inclusive_range
+from backfill_assets.kernel.core.errors import SettingsError
 from backfill_assets.kernel.core.states import State
 from backfill_assets.kernel.tables.home import read_lake
 from backfill_assets.kernel.tables.view import read_view
@@ -71,9 +73,7 @@ def project(place: Path) -> list[Any]:
 
 
 def stale_days(lake: Path) -> list[str]:
-    pipeline = chosen_pipeline(opened := read_lake(lake))
-    states = pipeline.states(read_view(opened, pipeline.contracts))
-    return [str(d) for d in states.view.table("sums").latest if states.of("sums", d) is State.STALE]
+    return [*map(str, stale(lake, "sums"))]
 
 
 def condition(lake: Path, assets: Sequence[Any], instance: dg.DagsterInstance) -> None:
@@ -185,3 +185,142 @@ def test_a_name_of_the_lake_is_refused(
     assert "has a table sums of its own" in cause(
         materialize(lake, [spec, more], "2024-03-01", instance=instance)
     )
+
+
+JANUARY, FEBRUARY, MARCH = (date(2024, n, 1) for n in (1, 2, 3))
+
+
+@pytest.fixture
+def rates(tmp_path: Path) -> Path:
+    """Somebody's table of months."""
+    write_deltalake(
+        tmp_path / "rates",
+        orders((JANUARY, "eur", 1), (FEBRUARY, "eur", 2), (MARCH, "eur", 4)),
+        partition_by="order_date",
+    )
+    return tmp_path / "rates"
+
+
+@pytest.fixture
+def priced(rates: Path) -> list[Any]:
+    """That table, and what a project makes of it: by day, by quarter, and by month and the one
+    before."""
+
+    def schema(name: str) -> pa.Schema:
+        return pa.schema([(name, pa.date32()), ("total", pa.int64())])
+
+    @daily_table(inputs={"rates": Input("bank/rates")}, day="day", start="2024-01-01")
+    def daily(context: dg.AssetExecutionContext, rates: pa.Table) -> pa.Table:
+        known = {r["order_date"]: r["amount"] for r in rates.to_pylist()}
+        days = [*map(date.fromisoformat, context.partition_keys)]
+        found = [{"day": d, "total": known[d.replace(day=1)]} for d in days]
+        return pa.Table.from_pylist(found, schema=schema("day"))
+
+    @daily_table(inputs=[Input("bank/rates")], day="day", start="2024-01-01", every="quarter")
+    def quarterly(rates: pa.Table) -> pa.Table:
+        total = sum(rates["amount"].to_pylist())
+        return pa.Table.from_pylist([{"day": JANUARY, "total": total}], schema=schema("day"))
+
+    @daily_table(
+        inputs=[Input("bank/rates", before=1)], day="day", start="2024-01-01", every="month"
+    )
+    def pairs(context: dg.AssetExecutionContext, rates: pa.Table) -> pa.Table:
+        found = []
+        known = {r["order_date"]: r["amount"] for r in rates.to_pylist()}
+        for month in map(date.fromisoformat, context.partition_keys):
+            before = (month - timedelta(days=1)).replace(day=1)
+            found.append({"day": month, "total": known[month] + known.get(before, 0)})
+        return pa.Table.from_pylist(found, schema=schema("day"))
+
+    external = external_table(
+        "bank/rates", table=rates, day="order_date", start="2024-01-01", every="month"
+    )
+    return [external, daily, quarterly, pairs]
+
+
+def make_priced(
+    lake: Path, priced: Sequence[Any], name: str, *days: str, instance: dg.DagsterInstance
+) -> None:
+    """One run over days of one of the assets over somebody's months."""
+    (asset,) = [a for a in priced[1:] if a.key.path == [name]]
+    result = materialize(lake, [priced[0], asset], *days, instance=instance)
+    assert result.success, cause(result)
+
+
+def stale(lake: Path, table: str) -> list[date]:
+    pipeline = chosen_pipeline(opened := read_lake(lake))
+    states = pipeline.states(read_view(opened, pipeline.contracts))
+    found = states.view.table(table).latest
+    return sorted(d for d in found if states.of(table, d) is State.STALE)
+
+
+def test_a_corrected_month_of_others_makes_exactly_its_readers_stale(
+    lake: Path, rates: Path, priced: list[Any], instance: dg.DagsterInstance
+) -> None:
+    make_priced(lake, priced, "daily", "2024-01-30", "2024-03-02", instance=instance)
+    make_priced(lake, priced, "quarterly", "2024-01-01", instance=instance)
+    make_priced(lake, priced, "pairs", "2024-01-01", "2024-03-01", instance=instance)
+    assert rows(lake, "pairs") == [(JANUARY, 1), (FEBRUARY, 3), (MARCH, 6)]
+    assert rows(lake, "quarterly") == [(JANUARY, 7)]
+    assert rows(lake, "daily")[0] == (date(2024, 1, 30), 1)
+    DeltaTable(rates).optimize.compact()
+    DeltaTable(rates).update(updates={"amount": "9"}, predicate="order_date = '2024-02-01'")
+    condition(lake, priced, instance)
+    assert stale(lake, "daily") == [*inclusive_range(FEBRUARY, date(2024, 2, 29))]
+    assert stale(lake, "quarterly") == [JANUARY]
+    assert stale(lake, "pairs") == [FEBRUARY, MARCH]
+    make_priced(lake, priced, "daily", "2024-02-01", "2024-02-29", instance=instance)
+    make_priced(lake, priced, "quarterly", "2024-01-01", instance=instance)
+    make_priced(lake, priced, "pairs", "2024-02-01", "2024-03-01", instance=instance)
+    assert [*map(stale, [lake] * 3, ("daily", "quarterly", "pairs"))] == [[], [], []]
+    assert rows(lake, "pairs") == [(JANUARY, 1), (FEBRUARY, 10), (MARCH, 13)]
+    seen = instance.fetch_observations(dg.AssetKey(["bank", "rates"]), limit=10).records
+    assert sorted(str(r.partition_key) for r in seen) == [
+        "2024-01-01",
+        "2024-02-01",
+        "2024-02-01",
+        "2024-03-01",
+    ]
+
+
+def test_a_row_within_a_month_of_others_is_refused_with_the_way_out(
+    lake: Path, rates: Path, priced: list[Any], instance: dg.DagsterInstance
+) -> None:
+    write_deltalake(rates, orders((D2, "usd", 5)), mode="append")
+    told = cause(materialize(lake, priced[:2], "2024-03-01", instance=instance))
+    assert "rows of 2024-03-02, which names no partition: every month" in told
+    assert "Correct `every` of its external_table" in told
+
+
+def test_what_was_first_taken_for_days_is_read_as_months_from_then_on(
+    lake: Path, rates: Path, priced: list[Any], instance: dg.DagsterInstance
+) -> None:
+    as_days = external_table("bank/rates", table=rates, day="order_date", start="2024-01-01")
+    result = materialize(lake, [as_days, priced[1]], "2024-03-01", instance=instance)
+    assert result.success, cause(result)
+    make_priced(lake, priced, "daily", "2024-02-03", "2024-02-04", instance=instance)
+    make_priced(lake, priced, "quarterly", "2024-01-01", instance=instance)
+    assert rows(lake, "quarterly") == [(JANUARY, 7)]
+    assert stale(lake, "daily") == []
+
+
+@pytest.mark.parametrize(
+    ("words", "culprit"),
+    [
+        ({"start": "2024-01-01", "every": "fortnight"}, "'fortnight' is none of day, week"),
+        ({"every": "month"}, "it has no first day"),
+        (
+            {"partitions_def": dg.MonthlyPartitionsDefinition("2024-01-01"), "every": "month"},
+            "every and partitions_def both give its partitions",
+        ),
+        (
+            {"partitions_def": dg.HourlyPartitionsDefinition("2024-01-01-00:00")},
+            "its partitions are hourly ones",
+        ),
+    ],
+)
+def test_partitions_of_others_that_no_lake_has_are_refused_by_name(
+    words: dict[str, Any], culprit: str
+) -> None:
+    with pytest.raises(SettingsError, match=f"the external table bank/rates: .*{culprit}"):
+        external_table("bank/rates", table="rates", day="day", **words)

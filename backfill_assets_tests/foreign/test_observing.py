@@ -110,7 +110,6 @@ def test_a_second_look_finds_and_writes_nothing(others: Others) -> None:
     )
 
 
-@everywhere
 def months(folder: Path, *rows: tuple[date | None, str, int]) -> Others:
     """Somebody's table of months, and a lake that knows that it is one."""
     made = Others(folder, ["order_date"])
@@ -150,6 +149,19 @@ def test_a_row_within_a_month_of_others_is_refused_with_the_way_out(tmp_path: Pa
     assert others.look() == [str(D1), str(D2)], "as days they can be read"
 
 
+def test_a_day_that_is_left_out_no_more_exists_after_a_look(tmp_path: Path) -> None:
+    saturday, monday = date(2024, 3, 2), date(2024, 3, 4)
+    others = months(tmp_path, (D1, "ada", 1), (monday, "ada", 4))
+    for without, found in (
+        (["saturday", "sunday"], [str(D1), str(monday)]),
+        (["sunday"], [str(saturday)]),
+    ):
+        declared = {"external": "../orders", "day": "order_date", "without": without}
+        others.lake = new_lake(tmp_path / "lake", D1, assets_only=True, tables={"orders": declared})
+        assert others.look() == found
+
+
+@everywhere
 def test_rows_that_came_changed_or_went_are_found_by_their_days(others: Others) -> None:
     others.write(orders((D3, "cid", 16)))
     assert others.look() == [str(D3)]
