@@ -157,9 +157,10 @@ def asset_periods(
     partitions: dg.PartitionsDefinition | None, owner: str, consequence: str = "Nothing was written"
 ) -> tuple[Calendar, date]:
     """What each partition of an asset covers (a day, week, month, quarter or year), and the first
-    day of the first one. Days that its definition leaves out are partitions of the calendar: keys
-    in receipts say what was read. `owner` is what an error names, such as `the asset orders`.
-    Raises SettingsError for an asset with other partitions, or none, with what makes them other."""
+    day of the first one. Days or months that its definition leaves out are partitions of the
+    calendar: keys in receipts say what was read. `owner` is what an error names, such as `the asset
+    orders`. Raises SettingsError for an asset with other partitions, or none, with what makes them
+    other."""
     other_manager = "or another IO manager (io_manager_key)"
     fix = f"Give it a DailyPartitionsDefinition, {other_manager}"
     if partitions is None:
@@ -170,7 +171,7 @@ def asset_periods(
     elif (calendar := calendar_of(partitions)) is None:
         culprit = f"its partitions are {_schedule_in_words(partitions)}"
         fix = (
-            "Give it a daily, weekly or monthly definition (exclusions of a daily one leave days "
+            "Give it a daily, weekly or monthly definition (its exclusions leave days or months "
             f"out), {other_manager}"
         )
     elif partitions.fmt != DAY_FORMAT:
@@ -178,9 +179,6 @@ def asset_periods(
         fix = (
             f"Leave fmt out (keys are then of the form {DAY_FORMAT}), or give it another IO manager"
         )
-    elif partitions.exclusions and not calendar.is_of_days:
-        culprit = f"its partitions leave out some {calendar.unit}s (exclusions)"
-        fix = f"Take exclusions out, and return no rows for such a {calendar.unit}, {other_manager}"
     else:
         return calendar, calendar.first_from(partitions.start.date())
     raise SettingsError(owner, f"{HELD}, and {culprit}", consequence, fix)

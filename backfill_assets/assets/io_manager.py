@@ -44,6 +44,7 @@ from backfill_assets.assets.loaded import (
     LoadedInput,
     MappedInput,
     config_digest,
+    days_to_load,
     mapping_of,
     read_inputs,
 )
@@ -175,7 +176,8 @@ class LakeIOManager(dg.ConfigurableIOManager):
             partitions, asked = None, None
             if context.has_asset_partitions:
                 partitions = context.asset_partitions_def
-                asked = tuple(map(parse_day, context.asset_partition_keys))
+                keys = context.asset_partition_keys
+                asked = days_to_load(context) if self._run else tuple(map(parse_day, keys))
             lake = self._lake_to_read(context, asked)
             pinned = self._pinned_inputs(lake)
             contract = _contract_to_read(context, pinned, asked, lake.root)

@@ -76,6 +76,19 @@ def mapping_of(context: dg.OutputContext, key: dg.AssetKey) -> dg.PartitionMappi
     return None
 
 
+def days_to_load(context: dg.InputContext) -> tuple[date, ...]:
+    """The days of an input that a step loads: those that Dagster gives for its range, without what
+    none of its partitions is made from."""
+    given = tuple(map(parse_day, context.asset_partition_keys))
+    step = dg.OpExecutionContext.get()
+    own = step.assets_def.partitions_def if step.has_assets_def else None
+    if own is None:
+        return given
+    mapping = step.assets_def.get_partition_mapping_for_dep(context.asset_key)
+    read = LoadedInput(context.asset_key, given, context.asset_partitions_def)
+    return MappedInput(read, mapping, own).needed_for(map(parse_day, step.partition_keys))
+
+
 @dataclass(frozen=True)
 class MappedInput:
     """An input as a partition mapping gives it."""
@@ -96,6 +109,15 @@ class MappedInput:
             made_in=calendar_of(self.own) or Calendar(),
         )
         return replace(wanted, keys=days_by_keys(self._input_keys(days, wanted)))
+
+    def needed_for(self, days: Iterable[date]) -> tuple[date, ...]:
+        """The loaded days, without those that no one of these days is made from: a range over a
+        partition that a definition leaves out has them, too."""
+        theirs, is_times = self.read.partitions, _names_times(self.mapping)
+        if theirs is None or not (is_times and _excluded_days(self.own)):
+            return self.read.days
+        needed = set[date]().union(*(self._mapped_days(day, theirs) for day in days))
+        return tuple(day for day in self.read.days if day in needed)
 
     @property
     def window(self) -> tuple[int, int] | None:
@@ -145,7 +167,7 @@ class MappedInput:
     def _days_to_come(self, day: date, found: list[date]) -> list[date]:
         """The days that a mapping of times will give for a day besides those that were `found`, and
         that are no partitions yet."""
-        if not isinstance(_mapping_or_default(self.mapping), dg.TimeWindowPartitionMapping):
+        if not _names_times(self.mapping):
             return []
         reached = self._reached_days(day, found)
         return [d for d in reached if d not in found and self._may_become_partition(d)]
@@ -278,6 +300,11 @@ def _mapping_or_default(mapping: dg.PartitionMapping | None) -> dg.PartitionMapp
     """The mapping, or the one that Dagster takes between definitions of times; one without fields
     is false."""
     return dg.TimeWindowPartitionMapping() if mapping is None else mapping
+
+
+def _names_times(mapping: dg.PartitionMapping | None) -> bool:
+    """Whether a mapping gives partitions by their times."""
+    return isinstance(_mapping_or_default(mapping), dg.TimeWindowPartitionMapping)
 
 
 def _period_definition(

@@ -41,7 +41,7 @@ NOTHING_READ = "Nothing was read or recorded"
 EXTERNAL = "backfill_assets/external"  # the metadata with the table's folder
 
 
-def external_table(
+def external_table(  # noqa: PLR0913 - each is a word of such a table
     key: str | Sequence[str] | dg.AssetKey,
     *,
     table: str | Path,
