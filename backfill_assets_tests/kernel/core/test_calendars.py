@@ -194,15 +194,23 @@ def _window(wanted: Input, key: date) -> list[date]:
     return wanted.window_days(key, date(2020, 1, 1))
 
 
-def _story(own: Calendar, before: int, after: int) -> Story:
-    """A lake with a table over days of staging, loaded and built from `FIRST` through `LAST`."""
-    made = contract("periods", "period", Input("staging", before, after))
+def _story(own: Calendar, before: int, after: int, between: Contract | None = None) -> Story:
+    """A lake with a table over days of staging, loaded and built from `FIRST` through `LAST`; or
+    over periods of a table between them."""
+    read = Input("staging", before, after)
+    if between is not None:
+        read = Input(between.name, before, after, calendar=between.calendar)
+    made = contract("periods", "period", read)
     periods = replace(made, calendar=own, first_day=own.first_from(FIRST))
-    story = Story(start=FIRST, contracts=(RAW, STAGING, periods))
+    more = () if between is None else (between,)
+    story = Story(start=FIRST, contracts=(RAW, STAGING, *more, periods))
     days = [*inclusive_range(FIRST, LAST)]
     for day in days:
         story.land(day, f"file of {day}")
-    return story.load(*days).build("staging", *days).build("periods", *periods.keys_in(days))
+    story.load(*days).build("staging", *days)
+    for one in more:
+        story.build(one.name, *one.keys_in(days))
+    return story.build("periods", *periods.keys_in(days))
 
 
 def _stale(story: Story) -> set[date]:
@@ -226,6 +234,34 @@ def test_a_corrected_day_makes_exactly_its_periods_stale(
     assert needed["periods"] == expected
     story.build("staging", day, content=same)
     assert _stale(story) == set()  # the same rows again: nothing to be made
+
+
+@given(calendars, calendars, st.integers(0, 200), st.integers(0, 3), st.integers(-1, 2))
+@settings(max_examples=examples(15), deadline=None)
+def test_a_corrected_period_makes_exactly_the_periods_stale_that_read_it(
+    own: Calendar, read: Calendar, place: int, before: int, after: int
+) -> None:
+    """Months over months, quarters over months, days over their month, weeks over trading days."""
+    between = replace(contract("between", "period", Input("staging")), calendar=read)
+    between = replace(between, first_day=read.first_from(FIRST))
+    story = _story(own, before, after, between)
+    assert _stale(story) == set()
+    known = [*story.tables["between"].latest]
+    if not known:
+        return
+    key = known[place % len(known)]
+    same = story.tables["between"].latest[key].entry.fingerprint
+    made = story.tables["periods"].latest
+    expected = {k for k in made if key in plain_window(own, read, k, before, after)}
+    story.build("between", key, content="corrected")
+    assert _stale(story) == expected
+    assert needed_days(story.states(), LAST + ONE_DAY)["periods"] == expected
+    story.build("between", key, content=same)
+    assert _stale(story) == set()
+    days = story.tables["staging"].latest.keys() & {*read.span(key)}
+    story.build("staging", min(days), content="corrected")
+    assert _stale(story) == set(), "what it reads has not changed yet"
+    assert needed_days(story.states(), LAST + ONE_DAY)["between"] == {key}
 
 
 def february_until(last: int) -> tuple[Story, list[date]]:
