@@ -120,6 +120,20 @@ def delete_by_vector(
     return again
 
 
+def update_by_vector(table: Path, row: int, news: dict[str, Any], version: int) -> None:
+    """Let the newest commit of the table, which added the file `news`, be an update, as Spark makes
+    one: this row of the first commit's file went by a vector."""
+    log = table / commit_name(version)
+    told = [json.loads(line) for line in log.read_text().splitlines()]
+    lines = (table / commit_name(0)).read_text().splitlines()
+    (file,) = (action["add"] for action in map(json.loads, lines) if "add" in action)
+    gone = {**file, "deletionTimestamp": 0, "dataChange": True}
+    again = {**file, "deletionVector": inline_vector({row}), "dataChange": True}
+    actions = [*(action for action in told if "add" not in action), {"protocol": PROTOCOL}]
+    actions += [{"add": again}, {"remove": gone}, {"add": news}]
+    log.write_text("".join(f"{json.dumps(action)}\n" for action in actions))
+
+
 def rename_columns(table: Path, names: Mapping[str, str], version: int = 0) -> None:
     """Let a commit say that the columns of the table are mapped by name, and that those of files
     (the keys) are called so in the table from then on."""

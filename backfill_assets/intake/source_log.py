@@ -224,7 +224,7 @@ def brought_contents(
             state = replace(_state_at(table, version), time=newest_file_time(table, version))
             if version == first:
                 actions = held_files(table, version, ())
-                found += _commit_contents(table, version, actions, "", (state, state))
+                found += _commit_contents(table, version, actions, "", (state, state), begins=True)
             continue
         told, digest = commit_actions(table, version)
         before, state = state, _state_after(table, version, state, told)
@@ -238,11 +238,13 @@ def brought_contents(
             time = max(committed_ms, state.time + 1) if version >= first else 0
             after = state = replace(state, time=time)
         if version >= first:
-            if version == first > 0:
+            begins = version == first > 0
+            if begins:
                 actions = held_files(table, version, told)
             else:
                 actions = with_partitions(table, commits.start, version, told, before)
-            brought = _commit_contents(table, version, actions, digest, (before, after))
+            states = (before, after)
+            brought = _commit_contents(table, version, actions, digest, states, begins=begins)
             noted_ms = committed_ms if is_ahead else 0
             found += [replace(file, committed_ms=noted_ms) for file in brought]
     return tuple(found), state
@@ -317,8 +319,11 @@ def _commit_contents(
     actions: Sequence[Mapping[str, Any]],
     digest: str,
     states: tuple[TableState, TableState],
+    *,
+    begins: bool,
 ) -> Iterator[TableFile]:
-    """The contents of a commit; `states`: before and after it."""
+    """The contents of a commit; `states`: before and after it. `begins`: reading begins with it, so
+    that all that the table held counts as brought, and nothing as taken away."""
     _, after = states
     added = _changing(actions, "add")
     whole = _whole_commit(table, version, actions, states)
@@ -335,7 +340,7 @@ def _commit_contents(
     for (name, files), rows_before in zip(parts, places, strict=False):
         named = f"{version}/{unquote(name)}"
         one = replace(whole, name=named, added=files, rows_before=rows_before)
-        is_whole_table = name == CHANGES and any(EARLIER in action for action in actions)
+        is_whole_table = name == CHANGES and begins  # else what the commit changed is called so
         told = f"{after.id} {version} {digest} {name}{' and before' if is_whole_table else ''}"
         identity = hashlib.sha256(told.encode()).hexdigest()
         yield replace(one, size=sum(f.size for f in one.files), sha256=identity)
