@@ -31,6 +31,10 @@ if TYPE_CHECKING:
     from duckdb import DuckDBPyConnection
 
 COPIES = "plain"  # the folder of copies, in the lake's folder of a table
+RENAME = (
+    "Have its owner rename the column, or purge the table (REORG TABLE … APPLY (PURGE)), or name "
+    "another table"
+)
 KEPT = timedelta(days=7)  # after a look took a copy out: runs that began before still read it
 
 
@@ -47,6 +51,9 @@ class FileForm(Protocol):
 
     def stored_name(self, column: str) -> str:
         """What a column is called in files."""
+
+    def fault_of(self, name: str, source: Path) -> str:
+        """Why the rows of a file cannot be told."""
 
     def copy_rows(
         self,
@@ -125,6 +132,8 @@ class PlainCopies:
         target = self.path.prepared(copy.rpartition("/")[0]) / "writing"
         try:
             source = self.path.local(there.file.path)
+            if why := self.form.fault_of(named, source):
+                raise external_table_error(name, f"its file {named} {why}", RENAME)
             with duckdb_cursor(self.lake) as engine:
                 self.form.copy_rows(engine, named, source, columns, target)
         except FileNotFoundError as error:

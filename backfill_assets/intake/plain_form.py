@@ -31,6 +31,7 @@ if TYPE_CHECKING:
     from duckdb import DuckDBPyConnection
 
 DELETED = "deleted_rows"  # the name of the numbers of deleted rows in a query
+NUMBER = "file_row_number"  # of a row in its file, as DuckDB calls it
 
 
 @dataclass(frozen=True)
@@ -65,6 +66,17 @@ class PlainForm:
         named = {name: stored for stored, name in stored_columns(self.schema).items()}
         return named.get(column, column) if self.mapping else column
 
+    def fault_of(self, name: str, source: Path) -> str:
+        """Why the rows of a file, which lies at `source`, cannot be told, as a part of a sentence
+        about it; empty if they can."""
+        import pyarrow.parquet as pq
+
+        if not self.deleted_in(name):
+            return ""
+        taken = [c for c in pq.read_schema(source).names if c.lower() == NUMBER]
+        why = "a name that reading rows needs of which a deletion vector takes some away"
+        return f"has the column {taken[0]}, {why}" if taken else ""
+
     def copy_rows(
         self,
         engine: "DuckDBPyConnection",
@@ -84,13 +96,13 @@ class PlainForm:
             f"CAST({found.get(column, 'NULL')} AS {kind}) AS {quoted_name(column)}"
             for column, kind in columns.items()
         )
-        options = "hive_partitioning = false, file_row_number = true"
-        read = f"read_parquet({sql_literal(str(source))}, {options})"
         rows = self.deleted.get(unquote(name), pa.array([], pa.int64()))
+        options, chosen = "hive_partitioning = false", ""
+        if len(rows):
+            options += f", {NUMBER} = true"
+            chosen = f" WHERE {NUMBER} NOT IN (SELECT number FROM {DELETED})"
         engine.register(DELETED, pa.table({"number": rows}))
-        query = (
-            f"SELECT {cast} FROM {read} WHERE file_row_number NOT IN (SELECT number FROM {DELETED})"
-        )
+        query = f"SELECT {cast} FROM read_parquet({sql_literal(str(source))}, {options}){chosen}"
         copy = f"COPY ({query}) TO {sql_literal(str(target))} (FORMAT parquet, COMPRESSION zstd)"
         try:
             (count,) = engine.execute(copy).fetchall()[0]

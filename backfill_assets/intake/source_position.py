@@ -27,7 +27,7 @@ NAMES = {
     "byte": "tinyint",
 }  # of Delta's types in Spark SQL
 
-VARIANT = '"variant"'  # a type in a schema in Delta's JSON
+VARIANT = "variant"  # a type in a schema in Delta's JSON
 
 
 @dataclass(frozen=True)
@@ -110,7 +110,16 @@ def column_types(schema: str) -> dict[str, str]:
 def unread_columns(schema: str) -> list[str]:
     """The columns that hold a VARIANT, which is read nowhere here."""
     fields = json.loads(schema)["fields"] if schema else []
-    return [str(field["name"]) for field in fields if VARIANT in json.dumps(field["type"])]
+    return [str(field["name"]) for field in fields if _holds_variant(field["type"])]
+
+
+def _holds_variant(kind: Any) -> bool:
+    """Whether a type is VARIANT or has one in it; a field may be called so, too."""
+    if isinstance(kind, str):
+        return kind == VARIANT
+    within = [field["type"] for field in kind.get("fields", ())]
+    within += [kind[part] for part in ("elementType", "keyType", "valueType") if part in kind]
+    return any(map(_holds_variant, within))
 
 
 def empty_table(schema: str) -> "pa.Table":

@@ -61,6 +61,19 @@ def test_a_table_that_was_never_there_is_a_matter_of_settings(tmp_path: Path) ->
         external_contract(tmp_path, external_table("orders", table="orders", day="day"))
 
 
+def test_a_type_that_is_not_known_is_named_with_a_way_out(tmp_path: Path) -> None:
+    write_deltalake(tmp_path / "orders", ROWS)
+    actions = [json.loads(line) for line in commit_file(tmp_path / "orders", 0).open()]
+    (metadata,) = (action["metaData"] for action in actions if "metaData" in action)
+    told = json.loads(metadata["schemaString"])
+    told["fields"][1]["type"] = "time(6)"
+    edited(tmp_path / "orders", "metaData", {"schemaString": json.dumps(told)})
+    with pytest.raises(BackfillError) as refused:
+        open_external("orders", str(tmp_path / "orders"))
+    assert refused.value.culprit == "a column of it has the type time(6), which is not known here"
+    assert "name another table" in refused.value.fix
+
+
 def test_an_iceberg_table_is_refused_by_name_as_an_input_and_as_a_source(tmp_path: Path) -> None:
     (tmp_path / "orders" / "metadata").mkdir(parents=True)
     (tmp_path / "orders" / "metadata" / "v1.metadata.json").write_text("{}")

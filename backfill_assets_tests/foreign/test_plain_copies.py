@@ -138,3 +138,21 @@ def test_a_file_that_is_gone_is_refused_before_a_copy_is_made_of_it(watched: Wat
     with pytest.raises(BackfillError, match=r"external table orders: its file .* is gone"):
         watched.look()
     assert watched.copies() == []
+
+
+def test_a_column_called_as_the_number_of_a_row_is_refused_where_rows_of_its_file_are_deleted(
+    watched: Watched, tmp_path: Path
+) -> None:
+    named = watched.table
+    write_deltalake(
+        str(named),
+        ROWS.rename_columns(["day", "who", "File_Row_Number"]),
+        mode="overwrite",
+        schema_mode="overwrite",
+    )
+    watched.look()
+    assert watched.rows("who", "File_Row_Number")[0] == ("a", 1)
+    added = next(a for a in added_files(named, 1) if "add" not in a)
+    delete_by_vector(named, added, inline_vector({0}), 2, NOON)
+    with pytest.raises(BackfillError, match=r"the column File_Row_Number, .*rename the column"):
+        watched.look()

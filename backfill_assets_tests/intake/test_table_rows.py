@@ -119,6 +119,16 @@ def test_a_column_may_have_any_name_that_queries_here_do_not_give(
     assert changed(lake, content, tmp_path) == [("delete", "a"), ("delete", "c")]
 
 
+def test_a_field_may_be_called_as_the_type_that_is_not_read(lake: Lake, tmp_path: Path) -> None:
+    write_deltalake(
+        tmp_path / "named", pa.table({"id": ["a", "b"], "s": [{"variant": 1}, {"variant": 2}]})
+    )
+    DeltaTable(tmp_path / "named").delete("id = 'b'")
+    *_, content = brought(tmp_path / "named")
+    stored = take_in_content(lake, content)
+    assert pq.read_table(stored.parquet)["s"].to_pylist() == [{"variant": 2}]
+
+
 @pytest.mark.parametrize("name", ["file_row_number", "__own_row", "_CHANGE_TYPE"])
 def test_a_column_that_is_called_as_one_of_the_queries_is_refused_by_its_name(
     lake: Lake, tmp_path: Path, name: str
