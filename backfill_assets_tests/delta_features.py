@@ -134,6 +134,21 @@ def update_by_vector(table: Path, row: int, news: dict[str, Any], version: int) 
     log.write_text("".join(f"{json.dumps(action)}\n" for action in actions))
 
 
+def retype_column(table: Path, column: str, kind: str, version: int, time: int) -> None:
+    """Commit, as `ALTER COLUMN TYPE` does, that a column has another type, and no file."""
+    lines = (table / commit_name(0)).read_text().splitlines()
+    (metadata,) = (a["metaData"] for a in map(json.loads, lines) if "metaData" in a)
+    schema = json.loads(metadata["schemaString"])
+    for field in schema["fields"]:
+        field["type"] = kind if field["name"] == column else field["type"]
+    metadata["schemaString"] = json.dumps(schema)
+    features = [*PROTOCOL["readerFeatures"], "typeWidening"]  # type: ignore[misc]
+    protocol = {**PROTOCOL, "readerFeatures": features, "writerFeatures": features}
+    info = {"timestamp": time, "operation": "CHANGE COLUMN"}
+    actions = [{"commitInfo": info}, {"metaData": metadata}, {"protocol": protocol}]
+    (table / commit_name(version)).write_text("".join(f"{json.dumps(a)}\n" for a in actions))
+
+
 def rename_columns(table: Path, names: Mapping[str, str], version: int = 0) -> None:
     """Let a commit say that the columns of the table are mapped by name, and that those of files
     (the keys) are called so in the table from then on."""

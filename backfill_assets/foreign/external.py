@@ -42,6 +42,7 @@ if TYPE_CHECKING:
 # Of the digest of the folder: another place gets another link, and older versions keep theirs.
 PLACE_CHARS = 8
 UNKNOWN_TYPE = re.compile(r"Unsupported Delta table type: '([^']*)'")  # of delta-rs
+STACK = re.compile(r" 0: <unknown>")  # begins the addresses of its stack, after its words
 MOST_DAYS = 20_000  # of a file: with more it holds days that nobody counts, such as 9999-12-31
 PLAIN = (
     "Have its owner write it as plain files (spark.read of it, written to another folder), or "
@@ -227,7 +228,8 @@ def open_external(
         if unknown := UNKNOWN_TYPE.search(str(error)):
             culprit = f"a column of it has the type {unknown[1]}, which is not known here"
             raise external_table_error(name, culprit, PLAIN) from error
-        raise unreadable_log_error(name, f"{place}: {' '.join(str(error).split())}") from error
+        told = STACK.split(" ".join(str(error).split()))[0]
+        raise unreadable_log_error(name, f"{place}: {told}") from error
     for feature in refused_features(opened.protocol().reader_features or (), "input"):
         raise external_table_error(name, f"its readers need the feature {feature}", PLAIN)
     if is_plain:

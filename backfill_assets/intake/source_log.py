@@ -49,6 +49,7 @@ from backfill_assets.intake.source_position import (
     column_types,
     log_digest,
     newest_mark,
+    typed_columns,
 )
 from backfill_assets.intake.stored_names import mapping_mode, named_paths
 from backfill_assets.kernel.core.clock import utc_now
@@ -82,6 +83,7 @@ class TableFile(LandedFile):
     mapping: str = ""  # how its columns are found in its files: by `name` or `id` ("": as called)
     # columns that the table had before and has no more after the commit
     lacking: frozenset[str] = frozenset()
+    kinds: frozenset[str] = frozenset()  # that columns had before (`typed_columns`)
     # Of the same commit: at least so many rows come before its own in the order of the log.
     rows_before: int = 0
     # The time that the commit itself says, where that lies too far ahead to be believed.
@@ -229,7 +231,8 @@ def brought_contents(
         told, digest = commit_actions(table, version)
         before, state = state, _state_after(table, version, state, told)
         if version <= first:
-            state = _with_paths(state)  # nothing is read under earlier names
+            # Nothing is read under earlier names, and nothing as of earlier types.
+            state = replace(_with_paths(state), kinds=frozenset())
         committed_ms = _committed_ms(table, version, told)
         is_ahead = committed_ms > look + AHEAD_MS
         if is_ahead:  # `state` keeps the time before, so that no later commit is held up
@@ -288,8 +291,9 @@ def _state_after(
             columns = state.columns.union(column_names(schema) if schema else ())
             mapping = mapping_mode(metadata.get("configuration") or {})
             identity = str(metadata.get("id") or "")
+            kinds = state.kinds | typed_columns(state.schema)
             after = TableState(identity, schema, partitioned_by, state.time, columns, mapping)
-            state = _with_paths(after, state.paths)
+            state = replace(_with_paths(after, state.paths), kinds=kinds)
     return state
 
 
@@ -381,6 +385,7 @@ def _whole_commit(
         schemas=tuple(dict.fromkeys(schemas)),
         mapping=after.mapping or before.mapping,
         lacking=lacking,
+        kinds=after.kinds,
     )
 
 

@@ -43,6 +43,8 @@ class TableState:
     mapping: str = ""  # of its columns to those in its files: `name`, `id`, "" for none
     # Of mapped columns, what they have been called since reading began (`named_paths`).
     paths: frozenset[str] = frozenset()
+    # The types that columns had since reading began, before the last schema (`typed_columns`).
+    kinds: frozenset[str] = frozenset()
 
 
 @dataclass(frozen=True)
@@ -105,6 +107,11 @@ def column_types(schema: str) -> dict[str, str]:
     return {
         f["name"]: NAMES.get(f["type"], f["type"]) for f in fields if isinstance(f["type"], str)
     }
+
+
+def typed_columns(schema: str) -> frozenset[str]:
+    """The columns of a table's schema whose types have no parts, each with its type as a text."""
+    return frozenset(map(json.dumps, column_types(schema).items())) if schema else frozenset()
 
 
 def unread_columns(schema: str) -> list[str]:

@@ -7,6 +7,7 @@ Not here: reading the log (`intake.source_log`), reading the store (`landed_rows
 (`landed_changes`).
 """
 
+import json
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import replace
@@ -51,6 +52,7 @@ from backfill_assets.intake.source_position import (
     column_names,
     column_types,
     parsed_position,
+    typed_columns,
     unread_columns,
 )
 from backfill_assets.intake.stored_names import doubted_columns, earlier_names
@@ -414,13 +416,13 @@ def _lost_columns(file: TableFile) -> dict[str, str]:
 
 
 def _retyped_columns(file: TableFile) -> dict[str, str]:
-    """By column why the rows that a commit took away and those that it put there differ by their
-    types alone."""
-    if len(file.schemas) < 2 or not (file.removed or file.feed):
+    """By column why rows that a commit took away are of another type than when they came: the
+    commit, or one before it that wrote no file, gave the column another one."""
+    if not file.schemas or not (file.removed or file.feed):
         return {}
-    after, before = map(column_types, file.schemas)
-    retyped = dict[str, str]()
-    for name, kind in before.items():
+    after, retyped = column_types(file.schemas[0]), dict[str, str]()
+    earlier = {*file.kinds} | {kind for schema in file.schemas for kind in typed_columns(schema)}
+    for name, kind in map(json.loads, sorted(earlier)):
         if name in after and _type_family(kind) != _type_family(after[name]):
             retyped[name] = f"made {printable_text(name)} {after[name]}, which was {kind}"
     return retyped

@@ -35,7 +35,8 @@ from backfill_assets.kernel.place.choice import place_at, place_of_others
 from backfill_assets.kernel.place.folder import Folder
 from backfill_assets.kernel.tables.home import Lake, open_lake
 from backfill_assets.kernel.tables.settings import load_settings
-from backfill_assets_tests.tables import append, brought, settings_text
+from backfill_assets_tests.delta_features import delete_by_vector, inline_vector, retype_column
+from backfill_assets_tests.tables import added_files, append, brought, settings_text
 
 NOON = datetime(2024, 3, 2, 12, tzinfo=UTC)
 DAY = NOON.date()
@@ -315,6 +316,24 @@ def test_a_column_that_is_lost_or_of_another_kind_is_refused_where_select_reads_
     with pytest.raises(LandingError, match=f"{why}.*first_version = 1") if why else nullcontext():
         refuse_altered_columns(found, names, source)
     refuse_altered_columns(found, {files[0].name}, source)
+
+
+@pytest.mark.parametrize(
+    ("kind", "told"), [("double", "version 2 made n double, which was bigint"), ("long", "")]
+)
+def test_a_type_that_a_commit_without_files_gave_is_refused_where_rows_go_that_came_before(
+    tmp_path: Path, kind: str, told: str
+) -> None:
+    table, noon = tmp_path / "orders", int(NOON.timestamp() * 1000)
+    append(table, "2024-03-01 20:00", *[(key, "2024-03-01 10:00", "A", 1) for key in "ab"])
+    retype_column(table, "n", kind, 1, noon)
+    delete_by_vector(table, *added_files(table), inline_vector({1}), 2, noon)
+    (tmp_path / "lake.toml").write_text(settings_text("orders", "CAST(n AS STRING) AS event_key"))
+    source = load_settings(tmp_path).source
+    for first, words in ((0, told), (1, ""), (2, "")):
+        files = brought(table, first)
+        with pytest.raises(LandingError, match=words) if words else nullcontext():
+            refuse_altered_columns(listing(range(3), *files), {f.name for f in files}, source)
 
 
 STORED = {"delta.columnMapping.physicalName": "col-1"}
