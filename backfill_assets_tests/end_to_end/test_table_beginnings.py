@@ -22,7 +22,7 @@ def test_a_lake_that_begins_with_an_update_holds_all_rows_and_no_delete_of_what_
     table = tmp_path / "orders"
     append(table, "2024-03-01 20:00", *[(key, AT, "A", 1) for key in "abc"])
     append(table, "2024-03-02 20:00", ("b", AT, "A", 7))
-    update_by_vector(table, 1, *added_files(table, 1), version=1)
+    update_by_vector(table, 1, added_files(table, 1)[0], 1)
     committed(table, "2024-03-02 20:00")
     world_of(tmp_path / "lake", table).backfill(DAYS)
     world = world_of(tmp_path / "lake", table, "first_version = 1")

@@ -19,13 +19,13 @@ AT = "2024-03-01 10:00"
 
 def _update(table: Path) -> None:
     append(table, "2024-03-02 20:00", ("b", AT, "A", 7))
-    update_by_vector(table, 1, *added_files(table, 1), version=1)
+    update_by_vector(table, 1, added_files(table, 1)[0], 1)
 
 
 def _update_of_two_files(table: Path) -> None:
     append(table, "2024-03-02 19:00", ("c", AT, "B", 1))
     append(table, "2024-03-02 20:00", ("b", AT, "A", 7))
-    update_by_vector(table, 1, *added_files(table, 2), version=2)
+    update_by_vector(table, 1, added_files(table, 2)[0], 2)
 
 
 def _overwrite(table: Path) -> None:

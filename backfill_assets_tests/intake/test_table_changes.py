@@ -327,7 +327,7 @@ def test_a_type_that_a_commit_without_files_gave_is_refused_where_rows_go_that_c
     table, noon = tmp_path / "orders", int(NOON.timestamp() * 1000)
     append(table, "2024-03-01 20:00", *[(key, "2024-03-01 10:00", "A", 1) for key in "ab"])
     retype_column(table, "n", kind, 1, noon)
-    delete_by_vector(table, *added_files(table), inline_vector({1}), 2, noon)
+    delete_by_vector(table, added_files(table)[0], inline_vector({1}), 2, noon)
     (tmp_path / "lake.toml").write_text(settings_text("orders", "CAST(n AS STRING) AS event_key"))
     source = load_settings(tmp_path).source
     for first, words in ((0, told), (1, ""), (2, "")):
