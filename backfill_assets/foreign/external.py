@@ -10,7 +10,7 @@ as of any table, and receipts say which rows each day has. No file of the others
 import json
 import re
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from datetime import date
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -19,7 +19,7 @@ from urllib.parse import unquote
 from backfill_assets.assets.declared import catalog_places, declared_tables
 from backfill_assets.cli.common import ObservationForm
 from backfill_assets.kernel.core.addresses import table_address
-from backfill_assets.kernel.core.calendars import DAILY, Calendar
+from backfill_assets.kernel.core.calendars import Calendar
 from backfill_assets.kernel.core.contracts import Column, Contract
 from backfill_assets.kernel.core.days import ONE_DAY, ranges_text
 from backfill_assets.kernel.core.digests import digest_of
@@ -62,7 +62,8 @@ class ExternalTable:
     description: str = ""
     made_by: str = ""  # the key of the project's asset that stands for it
     first_day: date | None = None  # days before it are left out
-    calendar: Calendar = DAILY  # its partitions: the first day of each is in the column `day`
+    # Its partitions: the first day of each is in the column `day`.
+    calendar: Calendar = field(default_factory=Calendar)
 
     def table_at(self, root: Path) -> Table:
         """The table of the lake at `root`. Raises SettingsError as `external_contract` does."""
@@ -154,7 +155,7 @@ def tables_of_others(root: Path, settings: LakeSettings) -> list[Table]:
                 table.external,
                 table.day,
                 table.description,
-                calendar=table.calendar or DAILY,
+                calendar=table.calendar or Calendar(),
             )
             found.append(declared.table_at(root))
     return found
