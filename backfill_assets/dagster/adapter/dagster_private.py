@@ -163,6 +163,22 @@ class CodeServer:
     texts: Mapping[str, str] = field(default_factory=dict)  # of its definitions' metadata
 
 
+def is_code_away(run: dg.DagsterRun) -> bool:
+    """Whether the code server that has the run's code does not answer: Dagster then gives up what
+    it would try again. False of a run whose code is loaded by whoever starts it."""
+    from dagster._core.remote_origin import GrpcServerCodeLocationOrigin
+
+    job = run.remote_job_origin
+    origin = None if job is None else job.repository_origin.code_location_origin
+    if not isinstance(origin, GrpcServerCodeLocationOrigin):
+        return False
+    try:
+        origin.create_client().get_server_id(timeout=CODE_SERVER_SECONDS)
+    except Exception:  # noqa: BLE001  # whatever Dagster's client raises
+        return True
+    return False
+
+
 def ask_code_servers(instance: dg.DagsterInstance, workspace: Path) -> Iterator[CodeServer]:
     """Ask every code server that a `workspace.yaml` names for its definitions; locations that each
     process loads by itself are left out. Raises what Dagster says of a file that it cannot read."""

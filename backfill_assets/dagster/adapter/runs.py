@@ -22,6 +22,7 @@ import dagster as dg
 from backfill_assets.dagster.adapter.context import PLAIN, Naming, step_pool
 from backfill_assets.dagster.adapter.dagster_private import (
     instance_id,
+    is_code_away,
     open_steps,
     runs_before_pool,
     tag_values,
@@ -361,7 +362,8 @@ def end_dead_runs(instance: dg.DagsterInstance, lake: Lake) -> list[str]:
     """Fail the instance's running runs whose process is gone, or on another machine shows itself no
     longer, for which Dagster alone would wait; a line per run. A run whose steps have processes of
     their own elsewhere is left to whoever started them, and to Dagster's run monitoring, whose
-    verdict drops its marker."""
+    verdict drops its marker. One whose code server is away is left until that is back: Dagster
+    would look once for its code, and never try it again."""
     markers, done = markers_of(instance, lake), list[str]()
     with reconcile_lock(lake):
         # First the processes, then the status: a run that ends well says so before its process
@@ -374,7 +376,7 @@ def end_dead_runs(instance: dg.DagsterInstance, lake: Lake) -> list[str]:
             run = instance.get_run_by_id(run_id)
             if run is None or run.status in ENDED:
                 markers.forget(run_id)
-            elif death and is_marked:
+            elif death and is_marked and not is_code_away(run):
                 said, why = death
                 instance.report_run_failed(run, said)
                 markers.forget(run_id)

@@ -9,6 +9,8 @@ import json
 import os
 import threading
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
 from dataclasses import asdict, dataclass, replace
 from datetime import UTC, datetime, timedelta
 from multiprocessing import current_process
@@ -16,7 +18,13 @@ from pathlib import Path
 from typing import Any
 
 import dagster as dg
+import grpc
 import pytest
+from dagster._core.remote_origin import (
+    GrpcServerCodeLocationOrigin,
+    RemoteJobOrigin,
+    RemoteRepositoryOrigin,
+)
 
 from backfill_assets.dagster.adapter import runs
 from backfill_assets.dagster.adapter.assemble import assemble
@@ -43,6 +51,7 @@ from backfill_assets_tests.dagster.adapter.ticking import (
     stale,
 )
 from backfill_assets_tests.kernel.place.test_processes import step_the_clock
+from backfill_assets_tests.processes import free_port
 from backfill_assets_tests.synthetic import START
 
 pytestmark = pytest.mark.usefixtures("storages")
@@ -62,15 +71,47 @@ def other() -> Iterator[dg.DagsterInstance]:
         yield made
 
 
-def begun(instance: dg.DagsterInstance, lake: Lake, process: PlacedProcess | None = None) -> str:
+def begun(
+    instance: dg.DagsterInstance,
+    lake: Lake,
+    process: PlacedProcess | None = None,
+    origin: RemoteJobOrigin | None = None,
+) -> str:
     """A run that says it is running, marked by this process or the one given."""
     span = {runs.RANGE_START: str(START), runs.RANGE_END: str(START)}
-    run_id: str = instance.add_run(dg.DagsterRun(runs.REBUILD, status=STARTED, tags=span)).run_id
+    run = dg.DagsterRun(runs.REBUILD, status=STARTED, tags=span, remote_job_origin=origin)
+    run_id: str = instance.add_run(run).run_id
     markers = markers_of(instance, lake)
     markers.mark(run_id)
     if process is not None:
         lake.place.local(f"{markers.folder}/{run_id}").write_text(json.dumps(asdict(process)))
     return run_id
+
+
+@contextmanager
+def code_server() -> Iterator[int]:
+    """The port of what answers as a code server does when it is asked who it is."""
+
+    def answer(_: object, __: object) -> bytes:
+        return b""  # a reply whose fields have their defaults
+
+    known = grpc.unary_unary_rpc_method_handler(answer)
+    server = grpc.server(ThreadPoolExecutor(1))
+    server.add_generic_rpc_handlers(
+        [grpc.method_handlers_generic_handler("api.DagsterApi", {"GetServerId": known})]
+    )
+    port = server.add_insecure_port("127.0.0.1:0")
+    server.start()
+    try:
+        yield port
+    finally:
+        server.stop(None)
+
+
+def launched_at(port: int) -> RemoteJobOrigin:
+    """What a run says that a code server at this port started."""
+    server = GrpcServerCodeLocationOrigin("127.0.0.1", port, location_name="lake")
+    return RemoteJobOrigin(RemoteRepositoryOrigin(server, "__repository__"), runs.REBUILD)
 
 
 def status(instance: dg.DagsterInstance, run_id: str) -> dg.DagsterRunStatus:
@@ -128,6 +169,16 @@ def test_a_run_that_run_monitoring_ended_is_waited_for_no_longer_wherever_its_pr
     assert run is not None
     instance.report_run_failed(run, "its worker is gone")
     assert (end_dead_runs(instance, lake[0]), live_runs(lake[0].place)) == ([], frozenset())
+
+
+def test_a_dead_run_waits_for_its_code_server_since_dagster_tries_none_again_without_it(
+    instance: dg.DagsterInstance, lake: Made
+) -> None:
+    with code_server() as port:
+        run_id = begun(instance, lake[0], DEAD, launched_at(port))
+        left_alone = begun(instance, lake[0], DEAD, launched_at(free_port()))
+        assert end_dead_runs(instance, lake[0]) == [f"run {run_id} ended: its process is gone"]
+    assert (status(instance, run_id), status(instance, left_alone)) == (FAILURE, STARTED)
 
 
 def test_another_instance_leaves_the_markers_alone_and_the_run_is_ended_by_its_own(
