@@ -87,6 +87,9 @@ ENDED = [dg.DagsterRunStatus.SUCCESS, dg.DagsterRunStatus.FAILURE, dg.DagsterRun
 MOST_UNBEGUN = 20
 # A run that began and neither says so in the lake nor tells of anything for so long died first.
 UNBEGUN_SECONDS = 120.0
+# A dead run waits for its code server as long as queued ones do (`dagster.yaml`), and no longer:
+# from here it may be out of reach for ever.
+CODE_PATIENCE_SECONDS = 600.0
 EVENTS_PER_PAGE = 5000  # events read from storage at once
 ONE_DAY_OF_CLOCK = timedelta(hours=24)
 PROCESS_GONE = (
@@ -362,8 +365,8 @@ def end_dead_runs(instance: dg.DagsterInstance, lake: Lake) -> list[str]:
     """Fail the instance's running runs whose process is gone, or on another machine shows itself no
     longer, for which Dagster alone would wait; a line per run. A run whose steps have processes of
     their own elsewhere is left to whoever started them, and to Dagster's run monitoring, whose
-    verdict drops its marker. One whose code server is away is left until that is back: Dagster
-    would look once for its code, and never try it again."""
+    verdict drops its marker. One whose code server is away is left for a while: Dagster would look
+    once for its code, and never try it again."""
     markers, done = markers_of(instance, lake), list[str]()
     with reconcile_lock(lake):
         # First the processes, then the status: a run that ends well says so before its process
@@ -376,12 +379,18 @@ def end_dead_runs(instance: dg.DagsterInstance, lake: Lake) -> list[str]:
             run = instance.get_run_by_id(run_id)
             if run is None or run.status in ENDED:
                 markers.forget(run_id)
-            elif death and is_marked and not is_code_away(run):
+            elif death and is_marked and not _waits_for_code(lake, name, run):
                 said, why = death
                 instance.report_run_failed(run, said)
                 markers.forget(run_id)
                 done.append(f"run {run_id} ended: {why}")
     return done
+
+
+def _waits_for_code(lake: Lake, marker: str, run: dg.DagsterRun) -> bool:
+    """Whether a dead run is left as it is for now, since its code server does not answer."""
+    silent = run_markers.silent_seconds(lake.place, marker)
+    return silent < CODE_PATIENCE_SECONDS and is_code_away(run)
 
 
 def _death_of(lake: Lake, marker: str, life: run_markers.Life) -> tuple[str, str] | None:

@@ -189,10 +189,10 @@ def _recent_markers(place: Place, names: Collection[str]) -> frozenset[str]:
 def _not_silent(place: Place, names: Iterable[str]) -> frozenset[str]:
     """Those of the markers that were shown or made for the last `UNSEEN_SECONDS` by this machine's
     clock: their runs may live."""
-    return frozenset(name for name in names if _silent_seconds(place, name) <= UNSEEN_SECONDS)
+    return frozenset(name for name in names if silent_seconds(place, name) <= UNSEEN_SECONDS)
 
 
-def _silent_seconds(place: Place, name: str) -> float:
+def silent_seconds(place: Place, name: str) -> float:
     """How long ago a marker was shown or made, by this machine's clock; endless for one that is
     gone."""
     token = place.token(name + BEAT) or place.token(name)
@@ -207,7 +207,7 @@ def drop_old_markers(place: Place, seconds: float, but: Collection[str] = ()) ->
     marker, whose process was killed before it wrote that, go as well."""
     shown = {name.removesuffix(BEAT) for name in place.below(RUNS)}.difference(but)
     names = [name for name in shown if "." not in name.rpartition("/")[2]]
-    old = [name for name in names if _silent_seconds(place, name) > seconds]
+    old = [name for name in names if silent_seconds(place, name) > seconds]
     for name, life in lives_of(place, old).items():
         if life is not Life.LIVES:
             drop_marker(place, name)

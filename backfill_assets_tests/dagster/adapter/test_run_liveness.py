@@ -88,6 +88,17 @@ def begun(
     return run_id
 
 
+def show_last(
+    instance: dg.DagsterInstance, lake: Lake, run_id: str, seconds: float, sign: bytes = b"killed"
+) -> None:
+    """Let a run have given its last sign of life so many seconds ago."""
+    beat = lake.place.local(f"{markers_of(instance, lake).folder}/{run_id}{BEAT}")
+    beat.unlink()  # the thread of the process that made it shows what is gone
+    beat.write_bytes(sign)
+    now = place_time(lake.place)
+    os.utime(beat, (now - seconds, now - seconds))
+
+
 @contextmanager
 def code_server() -> Iterator[int]:
     """The port of what answers as a code server does when it is asked who it is."""
@@ -179,6 +190,8 @@ def test_a_dead_run_waits_for_its_code_server_since_dagster_tries_none_again_wit
         left_alone = begun(instance, lake[0], DEAD, launched_at(free_port()))
         assert end_dead_runs(instance, lake[0]) == [f"run {run_id} ended: its process is gone"]
     assert (status(instance, run_id), status(instance, left_alone)) == (FAILURE, STARTED)
+    show_last(instance, lake[0], left_alone, 610.0)
+    assert end_dead_runs(instance, lake[0]) == [f"run {left_alone} ended: its process is gone"]
 
 
 def test_another_instance_leaves_the_markers_alone_and_the_run_is_ended_by_its_own(
@@ -239,12 +252,8 @@ def test_a_run_of_another_host_is_ended_when_its_one_process_shows_it_no_longer(
     instance: dg.DagsterInstance, lake: Made, case: str
 ) -> None:
     process, shows_it_whole, seconds, ended = SILENT[case]
-    run_id, place = begun(instance, lake[0], process), lake[0].place
-    beat = place.local(f"{markers_of(instance, lake[0]).folder}/{run_id}{BEAT}")
-    beat.unlink()  # the thread of the process that made it shows what is gone
-    beat.write_bytes(b"of another kernel" * shows_it_whole)
-    now = place_time(place)
-    os.utime(beat, (now - seconds, now - seconds))
+    run_id = begun(instance, lake[0], process)
+    show_last(instance, lake[0], run_id, seconds, b"of another kernel" * shows_it_whole)
     told = [f"run {run_id} ended: its process shows no sign of life"] * ended
     assert end_dead_runs(instance, lake[0]) == told
     assert status(instance, run_id) is (FAILURE if ended else STARTED)
