@@ -3,8 +3,9 @@
 Here: seeds that failed before, then new ones, and a line of each that fails. Not here: one story
 (`story`). `--seed S` plays one and prints all of it, `--shrink` the smallest one found that fails
 as well; `--planted NAME` by a package with that fault; `--cast NAME…` those alone in which these
-actors take part and these faults are met. Minutes are of processor time, so that beside
-other work as many stories are played as alone; SIGTERM ends it after the story that is played.
+actors take part, these faults are met, and these moments are awaited. Minutes are of processor
+time, so that beside other work as many stories are played as alone; SIGTERM ends it after the story
+that is played.
 """
 
 import argparse
@@ -51,12 +52,12 @@ def find_planted(beginning: Beginning, names: Sequence[str], asked: argparse.Nam
 
 
 def seeds_with(first: int, names: Sequence[str]) -> Iterator[int]:
-    """Yield seeds from `first` on: all, or those in whose stories these actors take part and these
-    faults are met, each as often as it is named."""
+    """Yield seeds from `first` on: all, or those in whose stories these actors take part, these
+    faults are met and these moments are awaited, each as often as it is named."""
     for seed in itertools.count(first):
         cast = drawn_cast(seed)
-        faults = cast.kinds if cast.share else ()
-        if Counter(names) <= Counter((*(actor.what for actor in cast.actors), *faults)):
+        actors = [name for actor in cast.actors for name in (actor.what, actor.upon)]
+        if Counter(names) <= Counter((*actors, *(cast.kinds if cast.share else ()))):
             yield seed
 
 

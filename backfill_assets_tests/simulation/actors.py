@@ -73,12 +73,15 @@ Act = Callable[[World, Random], None]
 
 @dataclass(frozen=True)
 class Actor:
-    """A process of a story: what it does, where, after how many seconds; `seed` decides details."""
+    """A process of a story: what it does, where, after how many seconds; `seed` decides details.
+    `upon`: the moment of another process from which on the seconds count, at the n-th time."""
 
     what: str
     machine: str
     after: float
     seed: int
+    upon: str = ""
+    times: int = 1
 
 
 def tick(world: World, chance: Random) -> None:

@@ -6,13 +6,14 @@ others anybody meets anybody. Not here: what processes do (`actors`), and faults
 """
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from random import Random
 
 from backfill_assets_tests.simulation.actors import ACTS, Actor
 from backfill_assets_tests.simulation.faults import (
     AWAY,
     CLOCK,
+    COMMITS,
     KILLED,
     KINDS,
     LOST,
@@ -21,6 +22,7 @@ from backfill_assets_tests.simulation.faults import (
     STAGED,
     WRITES,
 )
+from backfill_assets_tests.simulation.scheduler import COMMITTED, COMPUTES, ENDED, TELLS
 
 MACHINES = ("one", "two")
 SWITCHES = ("plan is undone", "publish")  # which readers see of both tables at once
@@ -40,48 +42,63 @@ SECONDS_UNTIL_TIDYING = (20.0, 90.0, 200.0)
 class Meeting:
     """Commands that belong together. `kinds`: faults without which little happens; `pairs`: of
     tables, that the commands need; `is_near`: they meet on one machine, by its disk; `at_once`:
-    they begin at the same time; `where` alone faults are met, so that all of them get as far as
-    that."""
+    they begin at the same time; `upon`: the moment at which all but the first begin, when it has
+    come so many `times`, one of these (`ENDED`: when all before them have). `where` alone faults
+    are met, so that all of them get as far as that, or by the last one alone (`is_last_struck`)."""
 
     commands: tuple[str, ...]
     kinds: tuple[str, ...] = ()
     pairs: int = 1
     is_near: bool = False
     at_once: bool = False
+    upon: str = ""
+    times: tuple[int, ...] = (1,)
     where: str = ""
+    is_last_struck: bool = False
 
 
 MEETINGS = (
     Meeting(("late file", "tick", "sweep"), (PAUSED,), where=STAGED),
     Meeting(("late file", "sweep", "sweep"), (PAUSED,), is_near=True, where=STAGED),
-    Meeting(("late file", "sweep", "sweep"), (KILLED,), where=WRITES),
+    Meeting(("late file", "sweep"), (KILLED, MACHINE_LOST), upon=ENDED, where=STAGED),
+    Meeting(("late file", "tick", "sweep"), (KILLED,), upon=ENDED, where=COMMITS),
     Meeting(("late file", "late file"), (LOST, AWAY), at_once=True, where=STAGED),
-    Meeting(("late file", "rollback", "rollback")),
-    Meeting(("late file", "plan is undone"), at_once=True),
+    Meeting(("late file", "rollback", "rollback"), upon=COMPUTES, times=(1, 1, 2)),
+    Meeting(("late file", "plan is undone"), upon=COMPUTES, times=(1, 1, 2)),
     Meeting(("late file", "publish", "sweep"), (KILLED, PAUSED), where=WRITES),
     Meeting(("late file", "plan", "plan goes on"), (KILLED, MACHINE_LOST), where=WRITES),
     Meeting(("late file", "snapshot", "maintain")),
     Meeting(("late file", "reader", "maintain"), (CLOCK,)),
     Meeting(("late file", "forget", "maintain")),
     Meeting(("late file", "export", "rollback")),
-    Meeting(("late file", "export", "export"), (KILLED,), where=WRITES),
+    Meeting(
+        ("export", "late file", "export"),
+        (KILLED,),
+        upon=ENDED,
+        where=WRITES,
+        is_last_struck=True,
+    ),
     Meeting(("late file", "asset", "tick"), at_once=True),
-    Meeting(("rollback", "rollback", "release"), at_once=True),
+    Meeting(("rollback", "rollback", "release"), upon=TELLS),
     Meeting(("rollback", "release", "plan")),
-    Meeting(("plan is undone", "plan is undone", "publish"), pairs=2, at_once=True),
+    Meeting(("plan is undone", "rollback"), upon=COMMITTED),
+    Meeting(("plan is undone", "plan is undone"), pairs=2, upon=COMMITTED),
+    Meeting(("publish", "plan is undone"), pairs=2, upon=COMMITTED, times=(1, 3)),
 )
 
 
 @dataclass(frozen=True)
 class Cast:
     """The processes of a story, in a lake with so many `pairs` of tables. `share`: of requests that
-    meet a fault of these `kinds`, only `where` that says."""
+    meet a fault of these `kinds`, only `where` that says, and of the last one alone if it
+    `is_last_struck`."""
 
     actors: Sequence[Actor]
     pairs: int
     kinds: tuple[str, ...]
     share: float
     where: str = ""
+    is_last_struck: bool = False
 
 
 def drawn_cast(seed: int) -> Cast:
@@ -98,12 +115,24 @@ def _drawn_meeting(chance: Random) -> Cast:
     meeting = chance.choice(MEETINGS)
     one = MACHINES[1:]  # which may be lost
     machines = one if meeting.is_near else chance.choice((MACHINES, one))
-    starts = SECONDS_AT_ONCE if meeting.at_once else SECONDS_AFTER
+    starts = SECONDS_AT_ONCE if meeting.at_once or meeting.upon else SECONDS_AFTER
     actors = [_actor(chance, command, machines, starts) for command in meeting.commands]
+    if meeting.upon:
+        actors = [actors[0], *_awaiting(chance, meeting, actors[1:])]
     shares = [share for share in FAULTY if share or not meeting.kinds]
     others = chance.sample(KINDS, chance.randint(0, 1))
     kinds = (*meeting.kinds, *others)
-    return Cast(actors, meeting.pairs, kinds, chance.choice(shares), meeting.where)
+    share = chance.choice(shares)
+    return Cast(actors, meeting.pairs, kinds, share, meeting.where, meeting.is_last_struck)
+
+
+def _awaiting(chance: Random, meeting: Meeting, actors: Sequence[Actor]) -> list[Actor]:
+    """Actors that begin at the meeting's moment."""
+    found = []
+    for before, actor in enumerate(actors, 1):
+        times = before if meeting.upon == ENDED else chance.choice(meeting.times)
+        found.append(replace(actor, upon=meeting.upon, times=times))
+    return found
 
 
 def _anybody(chance: Random, pairs: int) -> list[Actor]:

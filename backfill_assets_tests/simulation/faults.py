@@ -16,7 +16,13 @@ from typing import Any, TypeVar
 
 from obstore import exceptions as of
 
-from backfill_assets_tests.simulation.scheduler import Machine, Scheduler, is_race
+from backfill_assets_tests.simulation.scheduler import (
+    Machine,
+    Process,
+    Scheduler,
+    is_commit,
+    is_race,
+)
 
 T = TypeVar("T")
 SECONDS_SLOW = (2.0, 9.0, 25.0)
@@ -58,6 +64,7 @@ KINDS = (
 AT_WRITES = (LOST, LATER, AWAY)
 READING = ("list", "look", "read")  # kinds of requests
 STAGED, WRITES = "while a write is staged", "at requests that write"
+COMMITS = "at a commit, and at the request after it"
 # Times as many faults, at a write that races and while a process stages a write, and at a commit,
 # which is both, three times three: most of what goes wrong there is worse than elsewhere.
 RACES_MEET = 3
@@ -72,7 +79,8 @@ class Faults:
     kinds: tuple[str, ...] = ()
     is_on: bool = True
     until: float = inf  # seconds since 1970, by the store's clock
-    where: str = ""  # where alone requests meet them: `STAGED`, `WRITES`, or "": anywhere
+    where: str = ""  # where alone requests meet them: one of the three; "": anywhere
+    struck: Process | None = None  # whose requests alone meet them; None: everybody's
     met: "Counter[str]" = field(default_factory=Counter)
     _listed: dict[str, Any] = field(default_factory=dict)
     losable: tuple[Machine, ...] = ()  # machines that may be lost
@@ -154,12 +162,21 @@ class Faults:
 
     def _drawn(self, kind: str, key: str) -> str:
         """The fault that a request meets, `NEVER` for none."""
-        is_staged = bool(self.scheduler.process.staged)
-        risks = is_race(f"{kind} {key}") + is_staged
-        is_exposed = {STAGED: is_staged, WRITES: kind not in READING}.get(self.where, True)
-        share = self.share * RACES_MEET**risks if is_exposed else 0.0
+        risks = is_race(f"{kind} {key}") + bool(self.scheduler.process.staged)
+        share = self.share * RACES_MEET**risks if self._is_exposed(kind, key) else 0.0
         found = (NEVER, *self.kinds)[self.scheduler.choices.draw(len(self.kinds) + 1, share)]
         return NEVER if found in AT_WRITES and kind in READING else found
+
+    def _is_exposed(self, kind: str, key: str) -> bool:
+        """Whether a request of the process that runs may meet a fault."""
+        running = self.scheduler.running
+        assert running is not None
+        if self.struck not in (None, running.process):
+            return False
+        if self.where == COMMITS:
+            return is_commit(f"{kind} {key}") or is_commit(running.asked)
+        is_staged = bool(running.process.staged)
+        return {STAGED: is_staged, WRITES: kind not in READING}.get(self.where, True)
 
     def _strike_process(self, fault: str) -> None:
         scheduler, process = self.scheduler, self.scheduler.process

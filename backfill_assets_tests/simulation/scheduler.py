@@ -20,13 +20,29 @@ BEGAN = 1_900_000_000.0  # seconds since 1970, by the store's clock
 REQUEST_SECONDS = 0.02  # of one request
 FIRST_PID = 5_000_000  # above every number that a system gives
 MOST_STOPS = 60_000  # of a story: more mean that it does not end
-RACING = 0.3  # share of writes under a condition before which others go on, at least
+RACING = 0.3  # share of writes that race before which others go on, at least
+# Moments of a process at which another one, which waits for that, begins.
+COMPUTES, COMMITTED = "as another computes", "as another has committed"
+TELLS, ENDED = "as another tells readers", "as another has ended"
+SECONDS_HELD = (0.0, 3.0, 9.0, 30.0)  # of who is at such a moment: the last are a whole command
+HELD = 0.9  # share of those moments at which it does not go on at once
+SECONDS_AWAITED = 900.0  # then whoever waits for a moment begins without
 
 
 def is_race(asks: str) -> bool:
-    """Whether a request is a write under a condition, which others may have made false; not of a
-    lock, which only spares waiting."""
-    return asks.startswith("write if") and "/.locks/" not in asks
+    """Whether a request is a write which others may come before: under a condition, but of a lock,
+    which only spares waiting; or of the lake's log."""
+    return tells_readers(asks) or (asks.startswith("write if") and "/.locks/" not in asks)
+
+
+def is_commit(asks: str) -> bool:
+    """Whether a request is the commit of a table."""
+    return asks.startswith("write if") and "/_delta_log/" in asks
+
+
+def tells_readers(asks: str) -> bool:
+    """Whether a request is a write of the lake's log."""
+    return asks.startswith("write") and "/.versions/" in asks
 
 
 class Endless(AssertionError):
@@ -82,7 +98,10 @@ class Thread:
     is_over: bool = False
     was_killed: bool = False
     failure: BaseException | None = None
-    races: bool = False  # whether its next request may come too late, and knows it
+    asks: str = ""  # its next request
+    asked: str = ""  # the one before that
+    awaits: str = ""  # the moment of another process at which it begins
+    times: int = 0  # how often that moment has to come
     stands: Any = None  # its greenlet
 
     @property
@@ -111,11 +130,22 @@ class Scheduler:
     last: Thread | None = None  # which ran last and is not a watcher's
     _hub: Any = field(default_factory=getcurrent)
 
-    def start_process(self, machine: Machine, name: str, work: Callable[[], object]) -> Process:
-        """A further process, whose main thread does this work."""
+    def start_process(
+        self,
+        machine: Machine,
+        name: str,
+        work: Callable[[], object],
+        upon: str = "",
+        times: int = 1,
+    ) -> Process:
+        """A further process, whose main thread does this work; from the moment on at which others
+        were so many `times`, if it begins `upon` one."""
         process = Process(FIRST_PID + len(self.processes), machine, name)
         self.processes.append(process)
-        self.start_thread(process, name, work, is_foreground=True)
+        main = self.start_thread(process, name, work, is_foreground=True)
+        if upon:
+            main.awaits, main.times = upon, times
+            main.wakes_at += SECONDS_AWAITED
         return process
 
     def start_watcher(self, machine: Machine, work: Callable[[], object]) -> None:
@@ -152,6 +182,7 @@ class Scheduler:
         why = "" if main.failure is None else f": {main.failure!r}"
         self.note(f"{main.name} ended{why}")
         main.process.is_alive = False
+        self._wake_awaiting(ENDED)
 
     def run(self) -> None:
         """Let all go on until every process has ended, or died."""
@@ -174,8 +205,8 @@ class Scheduler:
         if self.last in ready:  # the plain choice: whoever ran goes on
             ready.remove(self.last)
             ready.insert(0, self.last)
-        is_race = self.last is not None and self.last.races
-        share = max(self.switching, RACING) if is_race else self.switching
+        races = self.last is not None and is_race(self.last.asks)
+        share = max(self.switching, RACING) if races else self.switching
         self.last = ready[self.choices.draw(len(ready), share)]
         self._switch_to(self.last)
 
@@ -210,7 +241,11 @@ class Scheduler:
         if len(self.trace) > MOST_STOPS:
             raise Endless(asks)
         assert self.running is not None
-        self.running.races = is_race(asks)
+        self.running.asked, self.running.asks = self.running.asks, asks
+        if is_commit(self.running.asked):
+            self.reach(COMMITTED)
+        if tells_readers(asks):
+            self.reach(TELLS)
         self._hub.switch()
         self._refuse_dead()
 
@@ -222,6 +257,22 @@ class Scheduler:
         self._hub.switch()
         self._refuse_dead()
 
+    def reach(self, moment: str) -> None:
+        """Say at which moment the running process is: whoever awaits that begins, and it goes on
+        some time later."""
+        if self._wake_awaiting(moment):
+            self.wait(SECONDS_HELD[self.choices.draw(len(SECONDS_HELD), HELD)])
+
+    def _wake_awaiting(self, moment: str) -> bool:
+        """Let those begin for whom such a moment has come often enough; whether there are any."""
+        awaiting = [t for t in self._living if t.awaits == moment and t.process.is_alive]
+        for thread in awaiting:
+            thread.times -= 1
+        woken = [thread for thread in awaiting if not thread.times]
+        for thread in woken:
+            thread.awaits, thread.wakes_at = "", self.now
+        return bool(woken)
+
     def _refuse_dead(self) -> None:
         if not self.process.is_alive:
             raise GreenletExit
@@ -230,13 +281,15 @@ class Scheduler:
         """A process dies at once: nothing of it is done any more, not even tidying."""
         process.is_alive = False
         self.note(f"{process.name} is killed")
+        self._wake_awaiting(ENDED)
 
     def lose(self, machine: Machine) -> None:
         """A machine stops for ever."""
         self.note(f"the machine {machine.name} is lost")
         for process in self.processes:
-            if process.machine is machine:
+            if process.machine is machine and process.is_alive:
                 process.is_alive = False
+                self._wake_awaiting(ENDED)
 
     def is_living(self, host: str, pid: int) -> bool:
         """Whether a machine's kernel knows such a process."""

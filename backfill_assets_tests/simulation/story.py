@@ -20,7 +20,7 @@ from backfill_assets.kernel.place.port import SHOWN_SECONDS
 from backfill_assets.plans.plan import PlanRequest
 from backfill_assets.plans.policy import Policy
 from backfill_assets_tests.simulation.actors import ACTS, Actor, run_new_plan, watch
-from backfill_assets_tests.simulation.casts import MACHINES, drawn_cast
+from backfill_assets_tests.simulation.casts import MACHINES, Cast, drawn_cast
 from backfill_assets_tests.simulation.choices import Choices
 from backfill_assets_tests.simulation.faults import Faults
 from backfill_assets_tests.simulation.history import Violation
@@ -163,7 +163,7 @@ def play(
         world.store.faults.kinds = cast.kinds
         world.store.faults.where = cast.where
         world.store.faults.until = world.scheduler.now + chance.choice(FAULTS_END)
-        wrong, cause = _played(world, cast.actors)
+        wrong, cause = _played(world, cast)
         scheduler = world.scheduler
         return Played(
             seed,
@@ -179,15 +179,21 @@ def play(
         )
 
 
-def _played(world: World, actors: Sequence[Actor]) -> tuple[str, str]:
+def _played(world: World, cast: Cast) -> tuple[str, str]:
     """What is wrong after a story ("": nothing), and where that shows."""
     scheduler = world.scheduler
     machines = {name: Machine(name) for name in MACHINES}
     world.store.faults.losable = (machines[MACHINES[1]],)
     try:
-        for actor in actors:
-            name = f"{actor.what} {actor.seed} on {actor.machine}"
-            scheduler.start_process(machines[actor.machine], name, partial(_act, world, actor))
+        for actor in cast.actors:
+            process = scheduler.start_process(
+                machines[actor.machine],
+                f"{actor.what} {actor.seed} on {actor.machine}",
+                partial(_act, world, actor),
+                actor.upon,
+                actor.times,
+            )
+            world.store.faults.struck = process if cast.is_last_struck else None
         scheduler.start_watcher(Machine("watching"), partial(watch, world))
         scheduler.run()
         for thread in scheduler.threads:

@@ -8,7 +8,7 @@ import itertools
 import os
 import subprocess
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from functools import partial
 from pathlib import Path
 
@@ -18,10 +18,21 @@ from backfill_assets.buckets.bucket import Bucket
 from backfill_assets.kernel.place.port import Place
 from backfill_assets_tests.processes import CHECKOUT
 from backfill_assets_tests.simulation.__main__ import seeds_with
-from backfill_assets_tests.simulation.casts import drawn_cast
+from backfill_assets_tests.simulation.casts import MEETINGS, drawn_cast
 from backfill_assets_tests.simulation.choices import Choices
-from backfill_assets_tests.simulation.faults import KILLED, LOST
+from backfill_assets_tests.simulation.faults import COMMITS, KILLED, LOST, Faults
 from backfill_assets_tests.simulation.planted import PLANTED
+from backfill_assets_tests.simulation.scheduler import (
+    BEGAN,
+    COMMITTED,
+    COMPUTES,
+    ENDED,
+    REQUEST_SECONDS,
+    SECONDS_HELD,
+    TELLS,
+    Machine,
+    Scheduler,
+)
 from backfill_assets_tests.simulation.shrinking import shrunk
 from backfill_assets_tests.simulation.story import (
     Beginning,
@@ -105,6 +116,7 @@ def test_a_seed_tells_the_same_story_twice() -> None:
 
 
 def test_stories_can_be_chosen_by_who_takes_part_and_by_what_goes_wrong() -> None:
+    assert drawn_cast(next(seeds_with(0, (TELLS, TELLS)))).actors[1].upon == TELLS
     wanted = ("late file", "late file", LOST)
     for seed in itertools.islice(seeds_with(0, wanted), 3):
         cast = drawn_cast(seed)
@@ -112,6 +124,79 @@ def test_stories_can_be_chosen_by_who_takes_part_and_by_what_goes_wrong() -> Non
         assert LOST in cast.kinds
         assert cast.share > 0
     assert [*itertools.islice(seeds_with(7, ()), 3)] == [7, 8, 9]
+
+
+COMMIT, ENTRY = "write if lake/tables/raw/_delta_log/1.json", "write lake/.versions/1.json"
+
+
+@pytest.mark.parametrize(
+    ("moment", "asks"),
+    [(COMMITTED, [COMMIT, "list"]), (TELLS, [ENTRY]), (ENDED, [])],
+)
+def test_who_awaits_a_moment_of_another_begins_then_and_has_time_before_that_one_goes_on(
+    moment: str, asks: Sequence[str]
+) -> None:
+    scheduler, began = Scheduler(Choices(0, given=())), dict[str, float]()
+
+    def first() -> None:
+        scheduler.wait(5.0)
+        for each in asks:
+            scheduler.stop(each)
+
+    def second() -> None:
+        began["second"] = scheduler.now
+        scheduler.stop("look")
+
+    scheduler.start_process(Machine("one"), "first", first)
+    scheduler.start_process(Machine("two"), "second", second, upon=moment)
+    scheduler.run()
+    assert began["second"] == pytest.approx(BEGAN + 5.0 + len(asks) * REQUEST_SECONDS)
+
+
+def test_who_is_at_a_moment_that_another_awaits_is_held_up_for_as_long_as_chance_says() -> None:
+    scheduler = Scheduler(Choices(0, given=(0, len(SECONDS_HELD) - 1)))
+    seconds = list[float]()
+
+    def first() -> None:
+        before = scheduler.now
+        scheduler.reach(COMPUTES)
+        seconds.append(scheduler.now - before)
+
+    scheduler.start_process(Machine("one"), "first", first)
+    scheduler.start_process(Machine("two"), "second", lambda: None, upon=COMPUTES)
+    scheduler.run()
+    assert seconds == [SECONDS_HELD[-1]]
+
+
+def test_who_awaits_a_moment_that_never_comes_begins_without() -> None:
+    scheduler = Scheduler(Choices(0, given=()))
+    scheduler.start_process(Machine("one"), "first", lambda: None, upon=ENDED)
+    scheduler.run()
+    assert scheduler.threads[0].ended_well
+
+
+def test_faults_strike_one_process_alone_and_at_commits_alone_where_a_story_says_so() -> None:
+    scheduler = Scheduler(Choices(0))
+    faults = Faults(scheduler, share=1.0, kinds=(KILLED,), where=COMMITS)
+    asked = list[str]()
+
+    def work() -> None:
+        for each in ("look a", COMMIT, "look b", "look c"):
+            scheduler.stop(each)
+            asked.append(each)
+            faults.meet(*each.rsplit(" ", 1), effect=lambda: None)
+
+    for name in ("one", "two"):
+        faults.struck = scheduler.start_process(Machine(name), name, work)
+    scheduler.run()
+    spared, struck = scheduler.processes
+    assert [thread.ended_well for thread in scheduler.threads] == [True, False]
+    assert (spared.met, struck.met) == (set(), {KILLED})
+    assert sorted(asked) == sorted(["look a", COMMIT, "look b", "look c", "look a", COMMIT])
+
+
+def test_a_moment_that_a_meeting_names_is_one_of_those_that_are_reached() -> None:
+    assert {meeting.upon for meeting in MEETINGS} == {"", COMPUTES, COMMITTED, TELLS, ENDED}
 
 
 def test_a_tally_says_in_how_many_stories_an_actor_changed_something() -> None:

@@ -38,7 +38,7 @@ from backfill_assets.reading.claims import days_of_active_plans
 from backfill_assets_tests.builders import CONTRACTS, WINDOW, contract, day
 from backfill_assets_tests.files import SMALLEST, Cells, stage_by_hand
 from backfill_assets_tests.simulation.engine import CODE_STEP, Row, Session, event_day, event_name
-from backfill_assets_tests.simulation.scheduler import Process, Scheduler
+from backfill_assets_tests.simulation.scheduler import COMPUTES, Process, Scheduler
 from backfill_assets_tests.simulation.store import Store
 from backfill_assets_tests.synthetic import arrival
 
@@ -303,6 +303,7 @@ class World:
 
     def compute(self) -> None:
         """The engine takes its time, in which others go on."""
+        self.scheduler.reach(COMPUTES)
         many = len(SECONDS_COMPUTED)
         self.scheduler.wait(SECONDS_COMPUTED[self.scheduler.choices.draw(many, 0.5)])
 
