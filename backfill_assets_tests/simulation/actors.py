@@ -12,6 +12,7 @@ from random import Random
 from backfill_assets.candidates.candidates import create_candidate
 from backfill_assets.candidates.publications import PublishRequest, publish_candidate_days
 from backfill_assets.candidates.snapshots import SnapshotRequest, create_snapshot, drop_snapshot
+from backfill_assets.intake.ledger import ARRIVALS, FILES
 from backfill_assets.kernel.core.days import ONE_DAY, DayRange
 from backfill_assets.kernel.core.errors import BackfillError
 from backfill_assets.kernel.core.plans import Work
@@ -168,10 +169,11 @@ def release(world: World, chance: Random) -> None:
 
 
 def sweep(world: World, chance: Random) -> None:
-    """What killed writes left is removed, again and again."""
+    """What killed writes left is removed, again and again, of ledgers, too: a late file writes
+    `files` first."""
     lake, _ = world.open()
     for _ in range(SWEEPS):
-        for table in (RAW, *world.built):
+        for table in (FILES.name, RAW, ARRIVALS.name, *world.built):
             sweep_writes(lake, table)
         world.scheduler.wait(chance.choice(SECONDS_UNTIL_SWEPT))
 

@@ -32,6 +32,7 @@ SECONDS_AT_ONCE = (0.0, 0.0, 0.5, 2.0)
 MOST_COMMANDS = 2  # kinds of them in a story, besides those of late data
 SHARE_OF_TWO_PAIRS = 0.25  # of stories, which take longer
 FAULTY = (0.0, 0.0, 0.005, 0.02, 0.06)  # shares of requests that meet a fault
+RARE = 0.005  # of one process alone such a share strikes nothing
 MOST_KINDS = 3  # of faults in a story: few kinds, often, find more than all of them, seldom
 SHARE_OF_MEETINGS = 0.5  # of stories
 TIDYING = ("sweep", "maintain", "plan goes on")  # of what others left, so that they come later
@@ -119,7 +120,8 @@ def _drawn_meeting(chance: Random) -> Cast:
     actors = [_actor(chance, command, machines, starts) for command in meeting.commands]
     if meeting.upon:
         actors = [actors[0], *_awaiting(chance, meeting, actors[1:])]
-    shares = [share for share in FAULTY if share or not meeting.kinds]
+    least = RARE if meeting.is_last_struck else 0.0
+    shares = [share for share in FAULTY if share > least or not meeting.kinds]
     others = chance.sample(KINDS, chance.randint(0, 1))
     kinds = (*meeting.kinds, *others)
     share = chance.choice(shares)

@@ -68,7 +68,7 @@ BUDGETS = {
     "reader": 230,
     "rollback": 360,
     "release": 190,
-    "sweep": 160,
+    "sweep": 260,
     "plan": 1750,
     "plan goes on": 1750,
     "plan is undone": 2400,

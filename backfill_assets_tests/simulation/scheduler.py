@@ -32,7 +32,8 @@ SECONDS_AWAITED = 900.0  # then whoever waits for a moment begins without
 def is_race(asks: str) -> bool:
     """Whether a request is a write which others may come before: under a condition, but of a lock,
     which only spares waiting; or of the lake's log."""
-    return tells_readers(asks) or (asks.startswith("write if") and "/.locks/" not in asks)
+    is_lock = "/.locks/" in asks or asks.endswith(".lock")  # of a lake, or of an export
+    return tells_readers(asks) or (asks.startswith("write if") and not is_lock)
 
 
 def is_commit(asks: str) -> bool:
