@@ -35,7 +35,7 @@ from backfill_assets_tests.simulation.world import DAYS, EVERY_DAY, RAW, Reading
 LATE, TOUCHED = (2, 3), (1, 2)  # arrival days of late files, and the event days in them: few
 SECONDS_WATCHED = 0.3
 SWEEPS = 4  # of one process
-# Between two of them: some come while a write is staged, some once its lease is over.
+# Between two of them: some come while a write is staged, the last once its lease is over.
 SECONDS_UNTIL_SWEPT = (2.0, 30.0, 90.0, 150.0)
 LOOKS = 6  # of who lets go what is held, until something is
 SECONDS_UNTIL_LOOK = (2.0, 30.0, 90.0)
@@ -172,10 +172,11 @@ def sweep(world: World, chance: Random) -> None:
     """What killed writes left is removed, again and again, of ledgers, too: a late file writes
     `files` first."""
     lake, _ = world.open()
-    for _ in range(SWEEPS):
+    waits = [chance.choice(SECONDS_UNTIL_SWEPT) for _ in range(SWEEPS - 2)]
+    for seconds in (*waits, SECONDS_UNTIL_SWEPT[-1], 0.0):
         for table in (FILES.name, RAW, ARRIVALS.name, *world.built):
             sweep_writes(lake, table)
-        world.scheduler.wait(chance.choice(SECONDS_UNTIL_SWEPT))
+        world.scheduler.wait(seconds)
 
 
 def plan(world: World, chance: Random) -> None:
