@@ -76,12 +76,15 @@ class Process:
     changes: int = 0
     met: set[str] = field(default_factory=set)  # kinds of faults
 
-    def note_object(self, key: str, is_there: bool) -> None:
-        """Say that this process wrote (`is_there`) or deleted an object."""
+    def note_object(self, key: str, is_there: bool, is_new: bool) -> None:
+        """Say that this process wrote (`is_there`) or deleted an object, one that was not there
+        before (`is_new`)."""
         if "/.staging/" not in key:
             self.changes += not ("/.locks/" in key or "/.runs/" in key)
-        elif is_there:
+        elif is_there and is_new:
             self.staged.add(key)
+        elif is_there:
+            self.changes += key not in self.staged  # it takes the writer for dead
         else:
             self.staged.discard(key)
             self.changes += 1  # all that a sweep does where files were not sent yet

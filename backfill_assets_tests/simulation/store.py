@@ -60,7 +60,8 @@ class Store:
         """Tell of an object that is written, or deleted (None)."""
         self.watch(key, content)
         if self.scheduler.is_within:
-            self.scheduler.process.note_object(key, content is not None)
+            is_new = not self.path(key).is_file()
+            self.scheduler.process.note_object(key, content is not None, is_new)
 
     def _known_of(self, key: str) -> _Known:
         """Raises FileNotFoundError."""
