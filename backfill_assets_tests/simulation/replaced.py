@@ -203,7 +203,7 @@ def _transaction(store: Store, real: Callable[..., None]) -> Callable[..., None]
 def _date_commit(store: Store, key: str) -> None:
     """Give a commit the time of the machine that made it, in place of this program's."""
     scheduler, path = store.scheduler, store.path(key)
-    scheduler.process.note_object(key, True)
+    scheduler.process.note_object(key, is_there=True, is_new=True)
     now = scheduler.now + scheduler.process.machine.clock_off
     dated = TIMESTAMP.sub(f'"timestamp":{int(now * 1000)}'.encode(), path.read_bytes(), count=1)
     path.write_bytes(dated)

@@ -124,6 +124,7 @@ class Scheduler:
     """One story's machines. `now`: seconds since 1970, by the store's clock."""
 
     choices: Choices
+    folder: str = ""  # of this play alone: no line names it
     switching: float = 0.1  # share of stops at which another thread goes on
     now: float = BEGAN
     processes: list[Process] = field(default_factory=list)
@@ -301,7 +302,8 @@ class Scheduler:
 
     def note(self, line: str) -> None:
         """A line of the story."""
-        self.trace.append(f"{self.now - BEGAN:10.2f} {line}")
+        told = line.replace(self.folder, "") if self.folder else line
+        self.trace.append(f"{self.now - BEGAN:10.2f} {told}")
 
     def digest(self) -> str:
         """What tells one story from another."""

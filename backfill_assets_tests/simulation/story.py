@@ -112,7 +112,7 @@ class Beginning:
 @contextlib.contextmanager
 def new_world(folder: Path, seed: int, choices: Choices, share: float = 0.0) -> Iterator[World]:
     """A lake that is not there yet, and all that stands for other things while it is played."""
-    scheduler = Scheduler(choices)
+    scheduler = Scheduler(choices, str(folder))
     faults = Faults(scheduler, share)
     store = Store(folder / "store", scheduler, faults)
     store.folder.mkdir()

@@ -184,7 +184,8 @@ def test_faults_strike_one_process_alone_and_at_commits_alone_where_a_story_says
         for each in ("look a", COMMIT, "look b", "look c"):
             scheduler.stop(each)
             asked.append(each)
-            faults.meet(*each.rsplit(" ", 1), effect=lambda: None)
+            kind, _, key = each.rpartition(" ")
+            faults.meet(kind, key, lambda: None)
 
     for name in ("one", "two"):
         faults.struck = scheduler.start_process(Machine(name), name, work)
