@@ -20,11 +20,6 @@ from typing import Any
 import dagster as dg
 import grpc
 import pytest
-from dagster._core.remote_origin import (
-    GrpcServerCodeLocationOrigin,
-    RemoteJobOrigin,
-    RemoteRepositoryOrigin,
-)
 
 from backfill_assets.dagster.adapter import runs
 from backfill_assets.dagster.adapter.assemble import assemble
@@ -75,7 +70,7 @@ def begun(
     instance: dg.DagsterInstance,
     lake: Lake,
     process: PlacedProcess | None = None,
-    origin: RemoteJobOrigin | None = None,
+    origin: Any = None,
 ) -> str:
     """A run that says it is running, marked by this process or the one given."""
     span = {runs.RANGE_START: str(START), runs.RANGE_END: str(START)}
@@ -119,10 +114,26 @@ def code_server() -> Iterator[int]:
         server.stop(None)
 
 
-def launched_at(port: int) -> RemoteJobOrigin:
-    """What a run says that a code server at this port started."""
-    server = GrpcServerCodeLocationOrigin("127.0.0.1", port, location_name="lake")
-    return RemoteJobOrigin(RemoteRepositoryOrigin(server, "__repository__"), runs.REBUILD)
+def launched_at(port: int) -> Any:
+    """What a run says that a code server at this port started, as Dagster keeps it."""
+    server = {
+        "__class__": "GrpcServerRepositoryLocationOrigin",
+        "host": "127.0.0.1",
+        "port": port,
+        "socket": None,
+        "location_name": "lake",
+    }
+    repository = {
+        "__class__": "ExternalRepositoryOrigin",
+        "repository_location_origin": server,
+        "repository_name": "__repository__",
+    }
+    job = {
+        "__class__": "ExternalPipelineOrigin",
+        "external_repository_origin": repository,
+        "pipeline_name": runs.REBUILD,
+    }
+    return dg.deserialize_value(json.dumps(job))
 
 
 def status(instance: dg.DagsterInstance, run_id: str) -> dg.DagsterRunStatus:
