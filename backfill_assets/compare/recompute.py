@@ -290,9 +290,9 @@ def _lost_input(request: RebuildRequest, past: States, days: Collection[date]) -
     exist."""
     for wanted in request.table.contract.inputs:
         read, version = days_read(past.view, wanted, days), past.view.table(wanted.table).version
-        store, contract = request.lake_session.lake.store, past.contracts[wanted.table]
-        files = store.data_files(contract, version, read, altered=True)
-        if not all(Path(f).is_file() for f in files):
+        lake, contract = request.lake_session.lake, past.contracts[wanted.table]
+        files = lake.store.files(contract, version, read, altered=True)
+        if None in lake.table_place(wanted.table).sizes([f.name for f in files]).values():
             return (
                 f"files of version {version} of {wanted.table} are gone: they are kept for "
                 "[retention] rollback_days"

@@ -5,4 +5,8 @@ Not here: what is computed and judged (`kernel.write`). Guide: your-spark.
 
 from backfill_assets.kernel.core.rooms import Room
 
-ROOM = Room(name="engines", settings="engines.settings:EnginesSettings")
+ROOM = Room(
+    name="engines",
+    settings="engines.settings:EnginesSettings",
+    offers={"session_of": "engines.lake_session:LakeSession"},
+)
