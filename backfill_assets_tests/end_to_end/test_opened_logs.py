@@ -25,8 +25,9 @@ from backfill_assets_tests.synthetic import START, synthetic_lake
 
 pytestmark = pytest.mark.usefixtures("processes")
 DAYS, TAIL = 12, 7  # commits after the kept state
-# Of a table: its kept state, the commit that this names, and whether the newest commit is whole.
-AT_MOST = 3
+# Of a table: its kept state, the commit that this names, whether the newest commit is whole, and
+# which checkpoint is the newest.
+AT_MOST = 4
 # Newest commits of a planned table for its price, one receipt, and the commits at a plan's pins.
 PRICED = 103
 COUNTING = """

@@ -51,7 +51,7 @@ def test_a_lake_in_which_everything_is_built_is_fresh_from_its_first_day_to_its_
 def test_each_day_is_judged_once_however_often_its_state_is_asked(tmp_path: Path) -> None:
     lake, pipeline = synthetic_lake(tmp_path, DAYS)
     calls = calls_during(lambda: lake_status(lake, pipeline))
-    assert calls["_judge_day"] == DAYS * len(pipeline.contracts)
+    assert calls["_state_of"] == DAYS * len(pipeline.contracts)
 
 
 def test_days_that_were_never_made_are_missing_and_name_what_comes_first(tmp_path: Path) -> None:
