@@ -290,9 +290,9 @@ def _lost_input(request: RebuildRequest, past: States, days: Collection[date]) -
     exist."""
     for wanted in request.table.contract.inputs:
         read, version = days_read(past.view, wanted, days), past.view.table(wanted.table).version
-        lake, contract = request.lake_session.lake, past.contracts[wanted.table]
-        files = lake.store.files(contract, version, read, altered=True)
-        if None in lake.table_place(wanted.table).sizes([f.name for f in files]).values():
+        store, contract = request.lake_session.lake.store, past.contracts[wanted.table]
+        files = store.files(contract, version, read, altered=True)
+        if files and None in files[0].table.sizes([f.name for f in files]).values():
             return (
                 f"files of version {version} of {wanted.table} are gone: they are kept for "
                 "[retention] rollback_days"
