@@ -46,7 +46,7 @@ from backfill_assets.kernel.core.readings import (
     with_keys_of,
 )
 from backfill_assets.kernel.core.receipts import Built
-from backfill_assets.kernel.core.view import DayReceipt, LakeView, Release, Source
+from backfill_assets.kernel.core.view import DayReceipt, LakeView, Release, Source, TableView
 
 DIGEST = "digest"  # key of a file: of all its other keys
 DIGEST_CHARS = 32  # 128 bits of a SHA-256: no two inputs of a lake collide by accident
@@ -54,7 +54,6 @@ DIGEST_CHARS = 32  # 128 bits of a SHA-256: no two inputs of a lake collide by a
 CANONICAL = json.JSONEncoder(sort_keys=True, separators=(",", ":"), default=str)
 NO_INPUT_DAY = "missing"
 NO_CONTENT = "empty"
-FOREIGN = " foreign"  # a day that another program's commit touched: depending days become stale
 Part = tuple[str, ...] | None  # some columns of a delivery; None: all of them
 TextOf = Callable[[date], str]  # the canonical text of what decides a day
 K = TypeVar("K")
@@ -152,6 +151,12 @@ def days_to_come(wanted: Input, day: date, view: LakeView) -> list[date]:
         if is_to_come and keys.awaits(day, other):
             found.append(other)
     return found
+
+
+def _foreign_mark(table: TableView, day: date) -> str:
+    """The mark for a day that another program's commit touched; in their digest it makes depending
+    days stale."""
+    return " foreign" if day in table.foreign else ""
 
 
 def _time_parts(parameters: Parameters, frontier: datetime | None, day: date) -> list[Any]:
@@ -529,7 +534,7 @@ class Digests:
         many they are, the fingerprint of the columns that are read, and marks. A day that is not
         `required` and has no rows counts as one that was never made."""
         table = self.view.table(wanted.table)
-        latest, foreign, columns_read = table.latest, table.foreign, set_name(wanted.columns or ())
+        latest, columns_read = table.latest, set_name(wanted.columns or ())
 
         def content_at(number: int) -> str:
             """The text of one day."""
@@ -543,8 +548,8 @@ class Digests:
             fingerprint = entry.parts.get(columns_read, entry.fingerprint)
             columns = columns_mark(entry, wanted.columns)
             incomplete = " incomplete" if entry.built is Built.INCOMPLETE else ""
-            mark = FOREIGN if day in foreign else ""
-            return f"{entry.rows} {fingerprint}{columns}{incomplete}{mark}"
+            foreign = _foreign_mark(table, day)
+            return f"{entry.rows} {fingerprint}{columns}{incomplete}{foreign}"
 
         return content_at
 
@@ -558,7 +563,7 @@ class Digests:
         for arrival_day, text in self.view.source(landed).arrivals.get(day, ()):
             loaded = table.latest.get(arrival_day)
             columns = "" if loaded is None else columns_mark(loaded.entry, part, LANDED)
-            marks = columns + (FOREIGN if arrival_day in table.foreign else "")
+            marks = columns + _foreign_mark(table, arrival_day)
             found.append((arrival_day, fingerprint_in(text, name) + marks))
         return found
 
@@ -567,10 +572,10 @@ class Digests:
     ) -> str:
         """The arrivals of `wanted` through the day `last`, if the table's day is the one those
         arrivals give; also by today's code (`by_code`)."""
-        known = self.view.table(table)
-        receipt, foreign = known.latest.get(wanted), FOREIGN if wanted in known.foreign else ""
+        receipt = self.view.table(table).latest.get(wanted)
         if receipt is None:
             return NO_INPUT_DAY
+        foreign = _foreign_mark(self.view.table(table), wanted)
         if foreign or not self._is_of_arrivals(table, wanted, receipt, by_code):
             return f"write {receipt.write_id}{foreign}"
         arrival_days, prefixes = self._arrival_prefixes(self._landed.get(table, ""), wanted, part)
