@@ -31,7 +31,7 @@ from backfill_assets.kernel.core.days import (
     is_mature,
     last_known_day,
 )
-from backfill_assets.kernel.core.keys import Keys
+from backfill_assets.kernel.core.keys import KeyReaders, Keys
 from backfill_assets.kernel.core.payload import LANDED
 from backfill_assets.kernel.core.readings import (
     Parameters,
@@ -177,34 +177,6 @@ def is_required(wanted: date, day: date, frontier: datetime | None) -> bool:
     return wanted <= day or is_day_over(wanted, frontier)
 
 
-@dataclass(frozen=True)
-class _KeyReaders:
-    """Days of a table that are made from keys of one input, by the day that is loaded, and those
-    that await some."""
-
-    by_loaded: Mapping[date, set[date]]
-    awaiting: tuple[tuple[date, Keys], ...]
-
-    @classmethod
-    def of(cls, keys: Iterable[tuple[date, Keys]]) -> "_KeyReaders":
-        """Those of an input, by the days that were made from keys of it, each with its keys."""
-        by_loaded, awaiting = dict[date, set[date]](), list[tuple[date, Keys]]()
-        for day, own in keys:
-            for loaded in own.loaded_for(day):
-                by_loaded.setdefault(loaded, set()).add(day)
-            if own.awaited:
-                awaiting.append((day, own))
-        return cls(by_loaded, tuple(awaiting))
-
-    def of_day(self, loaded: date) -> set[date]:
-        """The days that load a day of the input, or await it."""
-        found = set(self.by_loaded.get(loaded, ()))
-        for day, own in self.awaiting:
-            if own.awaits(day, loaded):
-                found.add(day)
-        return found
-
-
 class Computed(dict[K, V]):
     """Values by key, each computed by `value_of` when it is first asked for."""
 
@@ -253,7 +225,7 @@ class Digests:
         self._contents: dict[tuple[str, Part, bool], Computed[int, str]] = {}
         self._written: dict[tuple[str, Part], Computed[int, str]] = {}
         self._readings: dict[tuple[str, str], _Reading] = {}
-        self._readers: dict[tuple[str, str], _KeyReaders] = {}  # by table and input
+        self._readers: dict[tuple[str, str], KeyReaders] = {}  # by table and input
         self._landed = landed_by_versions(self.contracts.values())
 
     def of(self, table: str, day: date) -> str:
@@ -268,7 +240,7 @@ class Digests:
         """The days of a table whose receipts name a day of the input `wanted` among their keys,
         loaded or awaited."""
         if (table, wanted) not in self._readers:
-            self._readers[table, wanted] = _KeyReaders.of(self._keys_of(table, wanted))
+            self._readers[table, wanted] = KeyReaders.of(self._keys_of(table, wanted))
         return self._readers[table, wanted].of_day(day)
 
     def _keys_of(self, table: str, wanted: str) -> Iterator[tuple[date, Keys]]:

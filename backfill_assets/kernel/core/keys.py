@@ -67,6 +67,34 @@ class Keys:
         return [loaded, awaited, str(self.origin or ""), days]
 
 
+@dataclass(frozen=True)
+class KeyReaders:
+    """Days of a table that are made from keys of one input, by the day that is loaded, and those
+    that await some."""
+
+    by_loaded: Mapping[date, set[date]]
+    awaiting: tuple[tuple[date, Keys], ...]
+
+    @classmethod
+    def of(cls, keys: Iterable[tuple[date, Keys]]) -> "KeyReaders":
+        """Those of an input, by the days that were made from keys of it, each with its keys."""
+        by_loaded, awaiting = dict[date, set[date]](), list[tuple[date, Keys]]()
+        for day, own in keys:
+            for loaded in own.loaded_for(day):
+                by_loaded.setdefault(loaded, set()).add(day)
+            if own.awaited:
+                awaiting.append((day, own))
+        return cls(by_loaded, tuple(awaiting))
+
+    def of_day(self, loaded: date) -> set[date]:
+        """The days that load a day of the input, or await it."""
+        found = set(self.by_loaded.get(loaded, ()))
+        for day, own in self.awaiting:
+            if own.awaits(day, loaded):
+                found.add(day)
+        return found
+
+
 # Keys, each with the days that were made from them, as `parse_days` reads them.
 DayKeys = tuple[tuple[Keys, str], ...]
 
