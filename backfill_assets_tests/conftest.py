@@ -146,8 +146,8 @@ def pytest_report_header(config: pytest.Config) -> str | None:
     """On which engine tests are that only need one, and what is left out."""
     if config.option.markexpr == QUICK:
         return None
-    if config.option.markexpr == engines.ALL_BUT_USERS_DO:
-        more = f"left out: what users do, on Spark; `pytest -m {engines.USERS_DO}` runs it"
+    if config.option.markexpr == engines.PLAIN:
+        more = f"left out: `pytest -m {engines.USERS_DO}`, on Spark, and `pytest -m {engines.LONG}`"
         return f"{_engines()}\n{more}"
     return _engines()
 

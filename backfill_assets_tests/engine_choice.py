@@ -4,10 +4,10 @@ why, and the sessions of this process on either. Not here: the fixtures (`confte
 that name their engine themselves. A test that needs an engine takes a fixture of
 `conftest.SPARK_FIXTURES`, and is on Sail, or skipped where this machine cannot keep Sail to one
 user. With BACKFILL_ASSETS_TESTS_ENGINE=spark every test is on Spark. Modules marked `users_do` are
-a run of their own, `pytest -m users_do`, which is on Spark; plain `pytest` leaves them out.
-`.ci/run` runs both, its examples, guides and modules marked `in_turn` on Spark every few days and
-on Sail between, each example and guide every other day; `thorough.py` runs everything on both
-engines."""
+a run of their own, `pytest -m users_do`, which is on Spark; modules marked `long` are another,
+`pytest -m long`; plain `pytest` leaves both out. `.ci/run` runs all three. Of examples, guides and
+modules marked `in_turn` or `long` it plays each one every third day; the first three by turns on
+Spark and on Sail. `thorough.py` runs everything on both engines."""
 
 import os
 from collections.abc import Callable, Iterable, Iterator
@@ -31,13 +31,14 @@ else:  # names for annotations: pyspark takes a second to import
 
 TESTS_ENGINE = "BACKFILL_ASSETS_TESTS_ENGINE"
 SPARK = "spark"
-# A number, where `.ci/run` has no time for all that users do on Spark: the day.
+# A number, where `.ci/run` has no time for all that is long or on Spark: the day.
 TURN, TURNS = "BACKFILL_ASSETS_TESTS_TURN", 6
-EVERY_OTHER = 2  # a part of TURNS
+EVERY_THIRD = 3  # a part of TURNS
 ON_SPARK = "on_spark"
 IN_TURN = "in_turn"
 USERS_DO = "users_do"  # what users do, with the engine that they get
-ALL_BUT_USERS_DO = f"not {USERS_DO} or quick"  # what plain `pytest` runs
+LONG = "long"  # minutes, in which many cases are held of what a shorter test holds in one
+PLAIN = f"not ({USERS_DO} or {LONG}) or quick"  # what plain `pytest` runs
 # Of every lake that this process, or one that it starts, opens.
 OF_LAKES = "BACKFILL_ASSETS__SPARK__ENGINE"
 # Whom pyspark's functions work for; else for a driver of the process.
@@ -47,13 +48,14 @@ SERVERS = {name: EngineSettings(name, memory=MEMORY, idle_minutes=0.1) for name 
 
 
 def select(config: pytest.Config) -> None:
-    """Leave out what users do where no name, marker or keyword is given; where its marker is, the
-    engine is Spark unless the environment names one. To be called before processes are started."""
+    """Leave out what users do and what is long where no name, marker or keyword is given; where the
+    marker of what users do is, the engine is Spark unless the environment names one. To be called
+    before processes are started."""
     option, plain = config.option, config.args_source is pytest.Config.ArgsSource.TESTPATHS
     if option.markexpr.partition(" ")[0] == USERS_DO:
         os.environ.setdefault(TESTS_ENGINE, SPARK)
     elif plain and not (option.markexpr or option.keyword):
-        option.markexpr = ALL_BUT_USERS_DO
+        option.markexpr = PLAIN
 
 
 def wants_spark() -> bool:
@@ -91,9 +93,17 @@ def is_between_turns(name: str) -> bool:
 
 
 def of_today(names: Iterable[str]) -> list[str]:
-    """Those of the examples or guides that the run plays: all, and where it takes turns each one
-    every other day, that of its turn on Spark among them."""
-    return [name for name in names if _days_since(name) % EVERY_OTHER == 0]
+    """Those of the examples, guides or modules that the run plays: all, and where it takes turns
+    each one every third day, that of its turn on Spark among them."""
+    return [name for name in names if _days_since(name) % EVERY_THIRD == 0]
+
+
+def is_of_today(item: pytest.Item) -> bool:
+    """Whether the run plays a test: what is long by its module, what takes turns by its name."""
+    in_turn = item.get_closest_marker(IN_TURN)
+    if in_turn:
+        return bool(of_today(in_turn.args))
+    return not item.get_closest_marker(LONG) or bool(of_today([item.path.name]))
 
 
 def _days_since(name: str) -> int:

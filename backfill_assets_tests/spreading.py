@@ -80,7 +80,7 @@ def end_at_once(config: pytest.Config) -> None:
 
 @pytest.hookimpl(tryfirst=True)
 def pytest_cmdline_main(config: pytest.Config) -> None:
-    """Plain `pytest` leaves out what users do. Folders, and so the whole suite, run in several
+    """Plain `pytest` leaves out what users do and what is long. Folders, and so the whole suite, run in several
     processes, whole modules in each; named files and tests in one.
 
     `-n` and `--pdb` win over it. What quick tests write is in memory where that is as large.
@@ -131,11 +131,14 @@ def scope_of(module: Path) -> str:
 
 
 @pytest.hookimpl(trylast=True)
-def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
     """Begin with what is longest in one process, go on with slow modules, the long room and modules
     that start programs, and let the many quick ones fill what is left, so that the processes end
     together; among equals the order is random."""
     engines.refuse_unfounded(items)
+    others = [item for item in items if not engines.is_of_today(item)]
+    config.hook.pytest_deselected(items=others)
+    items[:] = filter(engines.is_of_today, items)
     slow = {item.path for item in items if item.get_closest_marker("slow")}
     dear = {item.path for item in items if not item.get_closest_marker(QUICK)}
 

@@ -1,10 +1,11 @@
 """On which days of `.ci/run` what takes turns is on Spark. Not here: what takes them (the marker
-`in_turn`, examples and guides), and tests on either engine."""
+`in_turn`, examples and guides; modules marked `long`, on one engine), and tests on either
+engine."""
 
 import pytest
 
 from backfill_assets_tests.engine_choice import (
-    EVERY_OTHER,
+    EVERY_THIRD,
     TURN,
     TURNS,
     is_between_turns,
@@ -36,7 +37,7 @@ def test_a_run_without_turns_has_all_on_spark(monkeypatch: pytest.MonkeyPatch, n
 
 @pytest.mark.usefixtures("processes")
 @pytest.mark.parametrize("name", NAMES)
-def test_a_run_with_turns_plays_a_name_every_other_day_and_on_that_of_spark(
+def test_a_run_with_turns_plays_a_name_every_third_day_and_on_that_of_spark(
     monkeypatch: pytest.MonkeyPatch, name: str
 ) -> None:
     played = list[bool]()
@@ -44,4 +45,4 @@ def test_a_run_with_turns_plays_a_name_every_other_day_and_on_that_of_spark(
         monkeypatch.setenv(TURN, str(day))
         played.append(bool(of_today([name])))
         assert played[-1] or is_between_turns(name) or why_no_sail()
-    assert played.count(True) == TURNS // EVERY_OTHER
+    assert played.count(True) == TURNS // EVERY_THIRD

@@ -23,7 +23,7 @@ from backfill_assets.kernel.tables.home import Lake
 from backfill_assets_tests.lakes import make_lake
 from backfill_assets_tests.sources import CHECKOUT
 
-pytestmark = pytest.mark.usefixtures("storages")
+pytestmark = [pytest.mark.long, pytest.mark.usefixtures("storages")]
 DG_PROJECT = """\
 [tool.dg]
 directory_type = "project"

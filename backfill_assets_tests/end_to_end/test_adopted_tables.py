@@ -30,6 +30,8 @@ from backfill_assets.reading.opening import open_lake
 from backfill_assets.testing import new_lake
 from backfill_assets_tests.assets.projects import DAYS, ONE_RUN, cause, materialize
 
+pytestmark = pytest.mark.long
+
 Command = Callable[..., str]
 D1, D2, D3, D4 = (date(2024, 1, n) for n in (1, 2, 3, 4))
 FIRST = [(D1, "a", 1), (D1, "b", 2), (D2, "a", 4), (D3, "c", 8)]

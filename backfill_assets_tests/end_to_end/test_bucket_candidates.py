@@ -24,6 +24,8 @@ from backfill_assets_tests.end_to_end.test_bucket_lake import in_bucket
 from backfill_assets_tests.end_to_end.test_invariance import RULES, assert_same
 from backfill_assets_tests.end_to_end.worlds import World, span
 
+pytestmark = pytest.mark.long
+
 
 @pytest.mark.slow
 def test_a_candidate_of_a_lake_in_a_bucket_is_built_by_one_machine_and_published_by_another(

@@ -63,6 +63,8 @@ from backfill_assets_tests.intake.test_landed_days import cells, event
 from backfill_assets_tests.processes import until
 from backfill_assets_tests.stores import StoreServer
 
+pytestmark = pytest.mark.long
+
 LEDGERS = 5  # logs of a source that a look lists beside those of tables
 BUDGETS = {
     "a first day of six tables": 473,

@@ -20,6 +20,8 @@ from backfill_assets.kernel.tables.settings import load_settings
 from backfill_assets_tests.stores import StoreServer
 from backfill_assets_tests.tables import long_table, settings_text
 
+pytestmark = pytest.mark.long
+
 PAGE = 1_000  # names by one request of a listing
 
 

@@ -19,6 +19,8 @@ from backfill_assets_tests.end_to_end.test_bucket_lake import bare_bucket, machi
 from backfill_assets_tests.end_to_end.test_bucket_requests import counted
 from backfill_assets_tests.stores import StoreServer
 
+pytestmark = pytest.mark.long
+
 UPKEEP, INSTANT = 115, 15
 
 

@@ -25,6 +25,8 @@ from backfill_assets_tests.faulty_store import end_role
 from backfill_assets_tests.processes import PIPES, run, start
 from backfill_assets_tests.stores import StoreServer
 
+pytestmark = pytest.mark.long
+
 MOST_WRITES = 20
 KILLED = """
 import sys

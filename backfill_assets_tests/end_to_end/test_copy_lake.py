@@ -26,6 +26,8 @@ from backfill_assets_tests.end_to_end.test_invariance import RULES, assert_same,
 from backfill_assets_tests.end_to_end.worlds import World, land, span
 from backfill_assets_tests.stores import StoreServer
 
+pytestmark = pytest.mark.long
+
 
 def copy(source: str, target: str) -> dict[str, object]:
     done = run("copy-lake", source, target, "--json")

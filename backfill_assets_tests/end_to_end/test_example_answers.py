@@ -22,7 +22,7 @@ from backfill_assets_tests.end_to_end.worlds import SHARED
 from backfill_assets_tests.engine_choice import SparkSession
 from backfill_assets_tests.lakes import LONG_AGO, backfill, content
 
-pytestmark = pytest.mark.on_spark("the examples use what Sail refuses by name")
+pytestmark = [pytest.mark.long, pytest.mark.on_spark("the examples use what Sail refuses by name")]
 Row = tuple[Any, ...]
 IN_PARTS = ("late-truth", "retried-events")  # the others land at once
 

@@ -29,7 +29,7 @@ from backfill_assets_tests.lakes import (
 )
 from backfill_assets_tests.processes import PIPES, run_python, start
 
-pytestmark = pytest.mark.on_spark("it kills JVMs")
+pytestmark = [pytest.mark.long, pytest.mark.on_spark("it kills JVMs")]
 
 FIRST, LAST = "2024-03-01", "2024-03-03"
 DEADLINE_SECONDS = 90.0

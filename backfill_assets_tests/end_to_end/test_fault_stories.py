@@ -48,6 +48,8 @@ from backfill_assets_tests.logs import commit_file, versions
 from backfill_assets_tests.planned import BUILT, DAYS
 from backfill_assets_tests.synthetic import arrival
 
+pytestmark = pytest.mark.long
+
 STORIES = int(os.environ.get("BACKFILL_ASSETS_STORIES", "10"))
 # Where lines are counted: the narrow way of a commit, or all of the product that a story runs
 # through.

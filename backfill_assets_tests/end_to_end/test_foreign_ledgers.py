@@ -33,7 +33,7 @@ from backfill_assets_tests.lakes import (
     toy,
 )
 
-pytestmark = pytest.mark.on_spark("Spark is the other program that writes")
+pytestmark = [pytest.mark.long, pytest.mark.on_spark("Spark is the other program that writes")]
 FIRST, MIDDLE, LAST = date(2024, 2, 28), date(2024, 2, 29), date(2024, 3, 1)
 DELIVERIES = [
     delivery(1, f"{FIRST} 10:00:00", None, "one"),

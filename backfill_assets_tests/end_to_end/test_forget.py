@@ -52,9 +52,10 @@ def tear_and_pack(landing: Path) -> None:
 
 
 FOLDER = pytest.param("folder", marks=[pytest.mark.users_do, pytest.mark.in_turn("forget")])
+BUCKET = pytest.param("bucket", marks=pytest.mark.long)
 
 
-@pytest.fixture(params=[FOLDER, "bucket"])
+@pytest.fixture(params=[FOLDER, BUCKET])
 def lake(
     spark: object,
     tmp_path: Path,

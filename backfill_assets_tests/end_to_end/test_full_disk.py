@@ -19,6 +19,8 @@ from backfill_assets.kernel.tables.home import Lake
 from backfill_assets_tests.lakes import content, delivery, land, make_lake
 from backfill_assets_tests.processes import run_python
 
+pytestmark = pytest.mark.long
+
 FIRST, LAST = "2024-03-01", "2024-03-03"
 PATIENCE_SECONDS = 600.0
 LOAD = """

@@ -13,7 +13,7 @@ from backfill_assets_tests.benchmarks.happenings import History
 from backfill_assets_tests.benchmarks.histories import play
 from backfill_assets_tests.homes import make_home
 
-pytestmark = pytest.mark.usefixtures("spark")
+pytestmark = [pytest.mark.long, pytest.mark.usefixtures("spark")]
 
 
 @pytest.mark.parametrize("seed", range(1, 1 + int(os.environ.get("BACKFILL_ASSETS_SEEDS", 2))))

@@ -47,7 +47,7 @@ from backfill_assets_tests.end_to_end.worlds import (
 )
 from backfill_assets_tests.oracle import Rules, delivery, unruly
 
-pytestmark = pytest.mark.usefixtures("spark")
+pytestmark = [pytest.mark.long, pytest.mark.usefixtures("spark")]
 
 RULES = Rules(date(2024, 3, 1), datetime.fromisoformat("2024-03-12"), date(2024, 3, 10))
 DAYS = span(RULES)

@@ -51,7 +51,7 @@ IS_THOROUGH = "BACKFILL_ASSETS_LAKES_BEFORE" in os.environ
 GO_ON = ("files", *(LONG if IS_THOROUGH else ()))
 DAYS = ("--from", "2024-03-01", "--to", "2024-03-02")
 
-pytestmark = pytest.mark.usefixtures("spark", "processes")
+pytestmark = [pytest.mark.long, pytest.mark.usefixtures("spark", "processes")]
 
 
 @pytest.fixture

@@ -31,7 +31,7 @@ from backfill_assets.learn.first_source import guessed_source
 from backfill_assets_tests.end_to_end.worlds import World, encoded, land_bytes, make_world
 from backfill_assets_tests.oracle import Rules, delivery
 
-pytestmark = pytest.mark.usefixtures("spark")
+pytestmark = [pytest.mark.long, pytest.mark.usefixtures("spark")]
 RULES = Rules(date(2024, 3, 1), datetime.fromisoformat("2024-03-20"), date(2024, 3, 10))
 SPAN = inclusive_range(RULES.start, RULES.last_day)
 VERBS = {"names", "tokens", "token", "open", "part", "fetch", "write", "send", "copy", "delete"}

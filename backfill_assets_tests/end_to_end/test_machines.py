@@ -34,7 +34,10 @@ from backfill_assets_tests.end_to_end.worlds import World, make_world, span
 from backfill_assets_tests.engine_choice import FOR_SERVERS, DataFrame, java_of_theirs
 from backfill_assets_tests.processes import free_port, run_python, until
 
-pytestmark = pytest.mark.on_spark("it is Spark's driver, its server and its cluster")
+pytestmark = [
+    pytest.mark.long,
+    pytest.mark.on_spark("it is Spark's driver, its server and its cluster"),
+]
 
 BACKFILL = """
 import sys

@@ -18,6 +18,7 @@ from backfill_assets.pipeline.tables import delivered
 from backfill_assets_tests.end_to_end.worlds import SHARED, World, land_bytes
 
 pytestmark = [
+    pytest.mark.long,
     pytest.mark.on_spark("its select casts in ways that Sail refuses by name"),
     pytest.mark.usefixtures("spark"),
 ]

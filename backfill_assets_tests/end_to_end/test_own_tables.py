@@ -20,9 +20,12 @@ from backfill_assets_tests.oracle import Rules, delivery
 from backfill_assets_tests.own import OWN_PIPELINE
 from backfill_assets_tests.processes import run, run_python
 
-pytestmark = pytest.mark.on_spark(
-    "its SQL sums as only Spark is trusted to; what Sail refuses is told in load.test_sail"
-)
+pytestmark = [
+    pytest.mark.long,
+    pytest.mark.on_spark(
+        "its SQL sums as only Spark is trusted to; what Sail refuses is told in load.test_sail"
+    ),
+]
 RULES = Rules(date(2024, 3, 1), datetime.fromisoformat("2024-03-05"), date(2024, 3, 4))
 ROWS = [
     delivery(1, "2024-03-02 10:00", key="a", value=3),

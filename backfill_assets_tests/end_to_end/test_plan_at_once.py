@@ -30,6 +30,8 @@ from backfill_assets_tests.end_to_end.typed import (
 )
 from backfill_assets_tests.processes import until
 
+pytestmark = pytest.mark.long
+
 DAYS = 7
 TABLES = ("raw", "staging")
 ALL = os.environ.get("BACKFILL_ASSETS_AT_ONCE") == "all"

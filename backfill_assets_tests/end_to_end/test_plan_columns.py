@@ -27,7 +27,10 @@ from backfill_assets_tests.end_to_end.typed import (
 from backfill_assets_tests.homes import make_home
 from backfill_assets_tests.lakes import delivery, make_lake
 
-pytestmark = pytest.mark.skipif(bool(no_isolation_reason()), reason=no_isolation_reason() or "")
+pytestmark = [
+    pytest.mark.long,
+    pytest.mark.skipif(bool(no_isolation_reason()), reason=no_isolation_reason() or ""),
+]
 SAIL = {"engine": "sail", "memory": "512m", "idle_minutes": 5}
 FIRST = date(2024, 3, 1)
 LAST = FIRST + ONE_DAY

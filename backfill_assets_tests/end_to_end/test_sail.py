@@ -28,6 +28,8 @@ from backfill_assets_tests.lakes import (
 )
 from backfill_assets_tests.processes import run_python
 
+pytestmark = pytest.mark.long
+
 SAIL = {"engine": "sail", "memory": "512m", "cores": 2, "idle_minutes": 5}
 NO_JAVA = {"JAVA_HOME": "/nonexistent", "PATH": "/usr/bin:/bin"}
 FIRST, LAST = "2024-03-01", "2024-03-04"

@@ -27,7 +27,7 @@ from backfill_assets_tests.end_to_end.test_table_sources import (
 from backfill_assets_tests.tables import append, compacted, rows_in, vacuumed
 
 __all__ = ("apart",)
-pytestmark = pytest.mark.usefixtures("spark")
+pytestmark = [pytest.mark.long, pytest.mark.usefixtures("spark")]
 
 
 @everywhere

@@ -42,7 +42,7 @@ from backfill_assets_tests.tables import (
     settings_text,
 )
 
-pytestmark = pytest.mark.usefixtures("spark")
+pytestmark = [pytest.mark.long, pytest.mark.usefixtures("spark")]
 DAYS = DayRange(date(2024, 3, 1), date(2024, 3, 6))  # the last excluded
 ROWS: dict[str, list[Sequence[Any]]] = {
     "2024-03-01 20:00": [("a", "2024-03-01 10:00", "A", 1), ("b", "2024-03-01 11:00", "B", 2)],

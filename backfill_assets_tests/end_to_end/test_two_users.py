@@ -23,9 +23,12 @@ from backfill_assets.kernel.tables.home import Lake
 from backfill_assets_tests.lakes import delivery, make_lake
 from backfill_assets_tests.processes import run_python
 
-pytestmark = pytest.mark.on_spark(
-    "Spark has ports of its own and Sail none; of Sail and another user: engine.test_launch"
-)
+pytestmark = [
+    pytest.mark.long,
+    pytest.mark.on_spark(
+        "Spark has ports of its own and Sail none; of Sail and another user: engine.test_launch"
+    ),
+]
 NOBODY = 65534
 PATIENCE_SECONDS = 600.0
 LOAD = """

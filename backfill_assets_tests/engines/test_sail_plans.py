@@ -16,6 +16,8 @@ from backfill_assets_tests.processes import run_python
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
+pytestmark = pytest.mark.long
+
 STAGING = Contract(
     "staging",
     "s",

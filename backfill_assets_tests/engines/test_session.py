@@ -14,7 +14,7 @@ from backfill_assets.engines.session import open_session
 from backfill_assets.kernel.core.errors import EngineLost
 from backfill_assets_tests.processes import CHECKOUT, run_python
 
-pytestmark = pytest.mark.on_spark("it is Spark's sessions, server and driver")
+pytestmark = [pytest.mark.long, pytest.mark.on_spark("it is Spark's sessions, server and driver")]
 
 IMPORTS = """
 import contextlib, os, sys, threading, time, warnings

@@ -21,9 +21,12 @@ from backfill_assets_tests.end_to_end.worlds import (
 from backfill_assets_tests.intake.test_limited_decoding import SKEWED
 from backfill_assets_tests.oracle import Rules, delivery
 
-pytestmark = pytest.mark.on_spark(
-    "Sail's rows are numbered by this process, for which a child decodes them"
-)
+pytestmark = [
+    pytest.mark.long,
+    pytest.mark.on_spark(
+        "Sail's rows are numbered by this process, for which a child decodes them"
+    ),
+]
 
 RULES = Rules(date(2024, 3, 1), datetime.fromisoformat("2024-03-20"), date(2024, 3, 20))
 

@@ -99,7 +99,7 @@ def whole(lake_session: Session) -> ListingPart:
 
 
 @given(histories(), st.sampled_from(("*", "at AS arrival_ts")))
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=40, deadline=None)
 def test_what_is_plainly_as_recorded_changes_no_comparison(
     tmp_path_factory: pytest.TempPathFactory,
     history: tuple[Folder, list[dict[str, Any]]],

@@ -7,7 +7,10 @@ import pytest
 
 from backfill_assets.learn.lab import LabStep, run_lab
 
-pytestmark = pytest.mark.on_spark("the lab reads Spark's own metrics of its tasks")
+pytestmark = [
+    pytest.mark.long,
+    pytest.mark.on_spark("the lab reads Spark's own metrics of its tasks"),
+]
 
 
 @pytest.fixture

@@ -238,6 +238,7 @@ def test_a_file_that_was_altered_is_not_read(in_parts: Lake) -> None:
         compact_files(LakeSession(in_parts), STAGING, WHOLE)
 
 
+@pytest.mark.long
 def test_a_ledger_in_many_files_becomes_one_with_the_same_rows(tmp_path: Path) -> None:
     in_parts = bare_lake(tmp_path)
     for n in range(MOST_LEDGER_FILES):
