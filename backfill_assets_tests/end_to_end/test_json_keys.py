@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+import dagster as dg
 import pytest
 
 from backfill_assets import testing
@@ -115,6 +116,13 @@ class Used:
     files: set[str]
 
 
+def fail_a_run(home: Path) -> None:
+    """A run of the home that failed, as one does on a full machine: the lake keeps which one was the
+    newest."""
+    with dg.DagsterInstance.from_config(str(home)) as instance:
+        instance.add_run(dg.DagsterRun("backfill", status=dg.DagsterRunStatus.FAILURE))
+
+
 def land_late_order(lake: Path) -> None:
     """A delivery of an order of the lake's first days that nobody knew of."""
     newest = max((lake / "landing").rglob("*.jsonl"), key=lambda path: path.name)
@@ -133,6 +141,7 @@ def used(sample: Sample, tmp_path_factory: pytest.TempPathFactory) -> Used:
     for command in COMMANDS:
         if command == "catch-up":
             land_late_order(sample.root)
+            fail_a_run(sample.home)
         folder = tmp_path_factory.getbasetemp()
         document = sample.run(
             command.replace("DAY", day).replace("PLAN", plan).replace("FOLDER", str(folder))
