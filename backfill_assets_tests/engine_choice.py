@@ -103,7 +103,8 @@ def is_of_today(item: pytest.Item) -> bool:
     in_turn = item.get_closest_marker(IN_TURN)
     if in_turn:
         return bool(of_today(in_turn.args))
-    return not item.get_closest_marker(LONG) or bool(of_today([item.path.name]))
+    name = item.path.stem.removeprefix("test_")
+    return not item.get_closest_marker(LONG) or bool(of_today([name]))
 
 
 def _days_since(name: str) -> int:
