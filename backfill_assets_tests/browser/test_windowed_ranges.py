@@ -21,7 +21,11 @@ from backfill_assets_tests.browser.site import (
 )
 from backfill_assets_tests.processes import until
 
-pytestmark = [pytest.mark.users_do, pytest.mark.usefixtures("processes")]
+pytestmark = [
+    pytest.mark.users_do,
+    pytest.mark.in_turn("ranges with windows"),
+    pytest.mark.usefixtures("processes"),
+]
 PROJECT = """
 import datetime
 import dagster as dg

@@ -81,6 +81,7 @@ from backfill_assets_tests.stores import KEY, SECRET, StoreServer
 
 pytestmark = [
     pytest.mark.users_do,
+    pytest.mark.in_turn("elsewhere"),
     pytest.mark.on_spark("its engine is a server of Spark that is not the lake's own"),
 ]
 

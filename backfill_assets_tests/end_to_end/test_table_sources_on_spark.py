@@ -19,6 +19,7 @@ from backfill_assets_tests.tables import rows_in, settings_text
 
 pytestmark = [
     pytest.mark.users_do,
+    pytest.mark.in_turn("tables of Spark"),
     pytest.mark.on_spark("the table is written by Spark's own Delta"),
 ]
 SELECT = (
