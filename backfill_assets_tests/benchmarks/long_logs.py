@@ -10,6 +10,7 @@ PLACE: `folder`, then `bucket` where versitygw is on PATH. All but the first and
 log are names of one file, which nobody has to read.
 """
 
+import gc
 import json
 import os
 import re
@@ -183,6 +184,7 @@ def status(home: Path) -> str:
     """The states of all days, and whether their files are there, as the command collects
     garbage."""
     collect_seldom()
+    gc.disable()
     lake = open_lake(home)
     report = lake_status(lake, chosen_pipeline(lake))
     totals = dict[str, int]()
