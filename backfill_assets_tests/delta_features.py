@@ -139,8 +139,9 @@ def retype_column(table: Path, column: str, kind: str, version: int, time: int) 
     lines = (table / commit_name(0)).read_text().splitlines()
     (metadata,) = (a["metaData"] for a in map(json.loads, lines) if "metaData" in a)
     schema = json.loads(metadata["schemaString"])
-    for field in schema["fields"]:
-        field["type"] = kind if field["name"] == column else field["type"]
+    (field,) = (field for field in schema["fields"] if field["name"] == column)
+    field["metadata"]["delta.typeChanges"] = [{"fromType": field["type"], "toType": kind}]
+    field["type"] = kind
     metadata["schemaString"] = json.dumps(schema)
     features = [*PROTOCOL["readerFeatures"], "typeWidening"]  # type: ignore[misc]
     protocol = {**PROTOCOL, "readerFeatures": features, "writerFeatures": features}

@@ -8,7 +8,9 @@ which expression for `event_key` would take such a text as it comes, in place of
 of a sender, which are keys as written.
 """
 
+import re
 from collections.abc import Collection, Mapping
+from functools import lru_cache
 from typing import Any
 
 from sqlglot import exp
@@ -64,6 +66,7 @@ OF_THE_FORM = frozenset(
 HASHES = OF_THE_FORM & {"hash", "xxhash64"}
 # Types that a call has whatever the type of its argument.
 DECIDED = (*exp.DataType.INTEGER_TYPES, exp.DataType.Type.DATE, exp.DataType.Type.BOOLEAN)
+WIDTHS, DIGITS_BEFORE_SCALE = re.compile(r"\b(tinyint|smallint|int)\b"), re.compile(r"\(\d+,")
 FIXES = {
     NUMBER: "write CAST(CAST({0} AS bigint) AS string), or DECIMAL(p,s) in place of bigint where "
     "it "
@@ -114,6 +117,27 @@ def key_fault(expression: str, types: Mapping[str, str], texts: Collection[str] 
                 f"{FIXES[kind].format(fixed)}"
             )
     return ""
+
+
+@lru_cache(maxsize=64)
+def key_fault_of_types(select: str, name: str, before: str, after: str) -> str:
+    """Why `select` gives a value of a column two keys if the column had another type before, and
+    what to write; empty if it does not. Texts of whole numbers, and of decimals with as many digits
+    behind the point, are the same; hashes are not."""
+    for expression in select_expressions(select):
+        if selected_name(expression) != KEY_COLUMN:
+            continue
+        why, told, of_hash = (
+            key_fault(expression, {name.lower(): kind}) for kind in (after, before, "bigint")
+        )
+        if of_hash or _without_widths(before) != _without_widths(after):
+            return why or told
+    return ""
+
+
+def _without_widths(kind: str) -> str:
+    """A type of Spark's without what no text of a value shows."""
+    return DIGITS_BEFORE_SCALE.sub("(", WIDTHS.sub("bigint", kind))
 
 
 def _varying_kind(node: Any) -> str:

@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from backfill_assets.intake.log_reading import ListedLog, log_versions
+from backfill_assets.intake.stored_names import stored_name
 from backfill_assets.kernel.core.digests import digest_of
 from backfill_assets.kernel.core.records import record_of
 from backfill_assets.kernel.log.log import commit_digest
@@ -102,16 +103,27 @@ def column_names(schema: str) -> list[str]:
 
 
 def column_types(schema: str) -> dict[str, str]:
-    """The columns of a table's schema whose types have no parts, in Spark's names."""
-    fields = json.loads(schema)["fields"]
-    return {
-        f["name"]: NAMES.get(f["type"], f["type"]) for f in fields if isinstance(f["type"], str)
-    }
+    """The types of the columns of a table's schema, in Spark's words."""
+    return {f["name"]: _spark_type(f["type"]) for f in json.loads(schema)["fields"]}
 
 
 def typed_columns(schema: str) -> frozenset[str]:
-    """The columns of a table's schema whose types have no parts, each with its type as a text."""
-    return frozenset(map(json.dumps, column_types(schema).items())) if schema else frozenset()
+    """The columns of a table's schema as they are called in files, whatever they are called in the
+    table later, each with its type as a text."""
+    fields = json.loads(schema)["fields"] if schema else []
+    return frozenset(json.dumps([stored_name(f), _spark_type(f["type"])]) for f in fields)
+
+
+def _spark_type(kind: Any) -> str:
+    """A type of a schema in Delta's JSON, in Spark's words."""
+    if isinstance(kind, str):
+        return NAMES.get(kind, kind)
+    if kind["type"] == "array":
+        return f"array<{_spark_type(kind['elementType'])}>"
+    if kind["type"] == "map":
+        return f"map<{_spark_type(kind['keyType'])},{_spark_type(kind['valueType'])}>"
+    fields = ((f["name"].replace("`", "``"), _spark_type(f["type"])) for f in kind["fields"])
+    return f"struct<{','.join(f'`{name}`:{inner}' for name, inner in fields)}>"
 
 
 def unread_columns(schema: str) -> list[str]:

@@ -8,7 +8,7 @@ Not here: reading the log (`intake.source_log`), reading the store (`landed_rows
 """
 
 import json
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import replace
 from datetime import UTC, date, datetime
@@ -26,6 +26,7 @@ from backfill_assets.intake.content_store import (
 )
 from backfill_assets.intake.files import LandedFile, LandingError, landed_object, local_file
 from backfill_assets.intake.ingest import link_data_file, table_rules
+from backfill_assets.intake.key_texts import key_fault_of_types
 from backfill_assets.intake.ledger import REFUSED_WHOLE, FileRecord, RowCounts, read_files
 from backfill_assets.intake.listing import Listing
 from backfill_assets.intake.log_files import DataFile
@@ -51,11 +52,12 @@ from backfill_assets.intake.source_position import (
     Position,
     column_names,
     column_types,
+    empty_table,
     parsed_position,
     typed_columns,
     unread_columns,
 )
-from backfill_assets.intake.stored_names import doubted_columns, earlier_names
+from backfill_assets.intake.stored_names import doubted_columns, earlier_names, stored_columns
 from backfill_assets.intake.table_rows import copy_changed_rows
 from backfill_assets.kernel.core.clock import utc_now
 from backfill_assets.kernel.core.digests import digest_of
@@ -80,6 +82,8 @@ POSITION = "position"
 LEDGER = "ledger"
 NAMES_NOW = "names"  # of columns, by those that they had before
 VACUUMED = "vacuum took its rows"
+TYPE_CHANGES = "delta.typeChanges"  # in a schema: the types that its columns had
+INSTEAD = "Name in select what took its place, and"  # the advice where a column is another one
 
 
 def noted_version(stock: Place) -> int:
@@ -391,21 +395,29 @@ def refuse_altered_columns(
 ) -> None:
     """Raise LandingError where one of the contents named has rows of a table that lost a column
     which `select` reads, or made another type of it: `select` would read the rows of both sides in
-    two ways."""
+    two ways, or give them two keys."""
     read = {name.lower() for name in root_columns(source.select)}
     for file in listing.files:
         if not isinstance(file, TableFile) or file.name not in names:
             continue
         altered = {**_lost_columns(file), **_retyped_columns(file)}
+        version = content_version(file.name)
         for column in [name for name in altered if name.lower() in read]:
-            version, why = content_version(file.name), altered[column]
-            raise LandingError(
-                f"the Delta table {printable_text(str(source.table))}",
-                f"version {version} {why}, and select reads it",
-                "Nothing of the source was read",
-                "Name in select what took its place, and begin with what the table held then: "
-                f"first_version = {version} beside table",
-            )
+            why, fix = f"{altered[column]}, and select reads it", INSTEAD
+            raise _altered_column_error(source, version, why, fix)
+        if fault := _fault_of_keys(file, source.select):
+            why, _, fix = fault.partition(": write ")
+            raise _altered_column_error(source, version, why, f"In select, write {fix}; or")
+
+
+def _altered_column_error(source: SourceSettings, version: int, why: str, fix: str) -> LandingError:
+    """The error for a column of which a version made another one."""
+    return LandingError(
+        f"the Delta table {printable_text(str(source.table))}",
+        f"version {version} {why}",
+        "Nothing of the source was read",
+        f"{fix} begin with what the table held then: first_version = {version} beside table",
+    )
 
 
 def _lost_columns(file: TableFile) -> dict[str, str]:
@@ -418,23 +430,49 @@ def _lost_columns(file: TableFile) -> dict[str, str]:
 def _retyped_columns(file: TableFile) -> dict[str, str]:
     """By column why rows that a commit took away are of another type than when they came: the
     commit, or one before it that wrote no file, gave the column another one."""
-    if not file.schemas or not (file.removed or file.feed):
+    if not (file.removed or file.feed):
         return {}
-    after, retyped = column_types(file.schemas[0]), dict[str, str]()
+    return {
+        name: _shown_types(name, before, after)
+        for name, before, after in _altered_types(file)
+        if _type_family(before) != _type_family(after)
+    }
+
+
+def _fault_of_keys(file: TableFile, select: str) -> str:
+    """Why a row of a commit may have another key than an equal one that came when a column had
+    another type, and what to write; empty if none has."""
+    if file.files:
+        for name, before, after in _altered_types(file):
+            if fault := key_fault_of_types(select, name, before, after):
+                return f"{_shown_types(name, before, after)}: {fault}"
+    return ""
+
+
+def _altered_types(file: TableFile) -> Iterator[tuple[str, str, str]]:
+    """The columns that had another type before a commit, each with that type and with the one
+    after it."""
+    if not file.schemas:
+        return
+    after, named = column_types(file.schemas[0]), stored_columns(file.schemas[0])
     earlier = {*file.kinds} | {kind for schema in file.schemas for kind in typed_columns(schema)}
-    for name, kind in map(json.loads, sorted(earlier)):
-        if name in after and _type_family(kind) != _type_family(after[name]):
-            retyped[name] = f"made {printable_text(name)} {after[name]}, which was {kind}"
-    return retyped
+    for stored, kind in map(json.loads, sorted(earlier)):
+        name = named.get(stored)
+        if name is not None and kind != after[name]:
+            yield name, kind, after[name]
+
+
+def _shown_types(name: str, before: str, after: str) -> str:
+    return f"made {printable_text(name)} {after}, which was {before}"
 
 
 def _type_family(kind: str) -> str:
     """The types among which a value stays what it is, and its text, too. A fraction has several
-    texts."""
+    texts, as have decimals, which keys do not take as they come."""
     if kind in ("float", "double"):
         return "fraction"
     is_exact = kind in (*NAMES.values(), "string") or kind.startswith("decimal")
-    return "exact" if is_exact else kind
+    return "exact" if is_exact else kind.partition("<")[0]
 
 
 def take_in_content(
@@ -457,12 +495,23 @@ def take_in_content(
         raise FileNotFoundError(file.name)
     with ExitStack() as stack:
         here = _with_local_files(file, lake.stock, stack)
-        if is_changed:
+        if is_changed or _is_of_earlier_types(here):
             return _changed_rows(lake, here, new)
         (data,) = here.added
         partition = {n: (file.partition_types[n], value) for n, value in data.partition.items()}
         new = replace(new, partition=partition, is_undecoded=is_undecoded, is_local=is_local)
         return link_data_file(data.path, file.size, new, is_fetched=bool(data.name))
+
+
+def _is_of_earlier_types(file: TableFile) -> bool:
+    """Whether the data file of an appended content is older than a type that a column of its table
+    was widened to, so that it does not give its values as the table does."""
+    import pyarrow.parquet as pq
+
+    if not file.schemas or TYPE_CHANGES not in file.schemas[0]:
+        return False
+    found = {field.name: field.type for field in pq.read_schema(file.added[0].path)}
+    return any(found.get(f.name, f.type) != f.type for f in empty_table(file.schemas[0]).schema)
 
 
 def _with_local_files(file: TableFile, store: Place, stack: ExitStack) -> TableFile:

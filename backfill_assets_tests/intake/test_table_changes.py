@@ -7,6 +7,7 @@ import json
 from contextlib import nullcontext
 from dataclasses import replace
 from datetime import UTC, datetime
+from decimal import Decimal
 from pathlib import Path
 from typing import Any
 
@@ -31,11 +32,17 @@ from backfill_assets.intake.table_changes import (
 )
 from backfill_assets.kernel.core.addresses import STATE_VARIABLE, local_root
 from backfill_assets.kernel.core.errors import BackfillError
+from backfill_assets.kernel.log.log import commit_name
 from backfill_assets.kernel.place.choice import place_at, place_of_others
 from backfill_assets.kernel.place.folder import Folder
 from backfill_assets.kernel.tables.home import Lake, open_lake
 from backfill_assets.kernel.tables.settings import load_settings
-from backfill_assets_tests.delta_features import delete_by_vector, inline_vector, retype_column
+from backfill_assets_tests.delta_features import (
+    delete_by_vector,
+    inline_vector,
+    rename_columns,
+    retype_column,
+)
 from backfill_assets_tests.tables import added_files, append, brought, settings_text
 
 NOON = datetime(2024, 3, 2, 12, tzinfo=UTC)
@@ -318,22 +325,81 @@ def test_a_column_that_is_lost_or_of_another_kind_is_refused_where_select_reads_
     refuse_altered_columns(found, {files[0].name}, source)
 
 
+MADE = "version 2 made n {}, which was bigint"
+
+
 @pytest.mark.parametrize(
-    ("kind", "told"), [("double", "version 2 made n double, which was bigint"), ("long", "")]
+    ("kind", "select", "told"),
+    [
+        ("double", "CAST(n AS STRING) AS event_key", MADE.format("double")),
+        ("long", "CAST(n AS STRING) AS event_key", ""),
+        ("decimal(20,0)", "n AS event_key", ""),
+        ("decimal(22,2)", "id AS event_key, n AS amount", ""),
+        ("decimal(22,2)", "CAST(CAST(n AS DECIMAL(22,2)) AS STRING) AS event_key", ""),
+        (
+            "decimal(22,2)",
+            "CAST(n AS STRING) AS event_key",
+            r"made n decimal\(22,2\), which was bigint: event_key takes n.*In select, write CAST\(CAST\(n AS",
+        ),
+        ("integer", "hash(n) AS event_key", r"made n int, which was bigint: event_key takes n"),
+    ],
 )
 def test_a_type_that_a_commit_without_files_gave_is_refused_where_rows_go_that_came_before(
-    tmp_path: Path, kind: str, told: str
+    tmp_path: Path, kind: str, select: str, told: str
 ) -> None:
     table, noon = tmp_path / "orders", int(NOON.timestamp() * 1000)
     append(table, "2024-03-01 20:00", *[(key, "2024-03-01 10:00", "A", 1) for key in "ab"])
     retype_column(table, "n", kind, 1, noon)
     delete_by_vector(table, added_files(table)[0], inline_vector({1}), 2, noon)
-    (tmp_path / "lake.toml").write_text(settings_text("orders", "CAST(n AS STRING) AS event_key"))
+    (tmp_path / "lake.toml").write_text(settings_text("orders", select))
     source = load_settings(tmp_path).source
     for first, words in ((0, told), (1, ""), (2, "")):
         files = brought(table, first)
         with pytest.raises(LandingError, match=words) if words else nullcontext():
             refuse_altered_columns(listing(range(3), *files), {f.name for f in files}, source)
+
+
+def test_a_file_that_is_older_than_a_wider_type_has_its_values_in_that_type(
+    lake: Lake, tmp_path: Path
+) -> None:
+    table, noon = tmp_path / "orders", int(NOON.timestamp() * 1000)
+    append(table, "2024-03-01 20:00", ("a", "2024-03-01 10:00", "A", 1))
+    retype_column(table, "n", "decimal(22,2)", 1, noon)
+    for first, kind in ((0, pa.int64()), (1, pa.decimal128(22, 2))):
+        (file,) = brought(table, first)
+        stored = take_in_content(lake, file)
+        assert pq.read_schema(stored.parquet).field("n").type == kind
+        assert pq.read_table(stored.parquet)["n"].to_pylist() == [1]
+
+
+def test_a_row_that_is_only_put_there_has_no_other_key_than_an_equal_one_before(
+    tmp_path: Path,
+) -> None:
+    for kind in (pa.decimal128(5, 2), pa.decimal128(9, 2), pa.decimal128(12, 4)):
+        rows = pa.table({"id": pa.array([Decimal("1.50")], kind)})
+        write_deltalake(str(tmp_path / "orders"), rows, mode="overwrite", schema_mode="overwrite")
+    log = tmp_path / "orders" / commit_name(2)
+    lines = log.read_text().splitlines()
+    log.write_text("".join(f"{line}\n" for line in lines if '"remove"' not in line))
+    (tmp_path / "lake.toml").write_text(settings_text("orders", "id AS event_key"))
+    files, source = brought(tmp_path / "orders"), load_settings(tmp_path).source
+    refuse_altered_columns(listing(range(3), *files), {f.name for f in files[:-1]}, source)
+    with pytest.raises(LandingError, match=r"version 2 made id decimal\(12,4\)"):
+        refuse_altered_columns(listing(range(3), *files), {files[-1].name}, source)
+
+
+def test_a_column_that_was_renamed_since_its_type_changed_is_known_by_its_files(
+    tmp_path: Path,
+) -> None:
+    table, noon = tmp_path / "orders", int(NOON.timestamp() * 1000)
+    append(table, "2024-03-01 20:00", *[(key, "2024-03-01 10:00", "A", 1) for key in "ab"])
+    retype_column(table, "n", "double", 1, noon)
+    delete_by_vector(table, added_files(table)[0], inline_vector({1}), 2, noon)
+    rename_columns(table, {"n": "later"}, 2)
+    (tmp_path / "lake.toml").write_text(settings_text("orders", "id AS event_key, later AS n"))
+    files, source = brought(table), load_settings(tmp_path).source
+    with pytest.raises(LandingError, match="version 2 made later bigint, which was double"):
+        refuse_altered_columns(listing(range(3), *files), {f.name for f in files}, source)
 
 
 STORED = {"delta.columnMapping.physicalName": "col-1"}
