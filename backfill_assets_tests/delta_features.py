@@ -150,11 +150,11 @@ def retype_column(table: Path, column: str, kind: str, version: int, time: int) 
     (table / commit_name(version)).write_text("".join(f"{json.dumps(a)}\n" for a in actions))
 
 
-def rename_columns(table: Path, names: Mapping[str, str], version: int = 0) -> None:
+def rename_columns(table: Path, names: Mapping[str, str], version: int = 0, *, of: int = 0) -> None:
     """Let a commit say that the columns of the table are mapped by name, and that those of files
-    (the keys) are called so in the table from then on."""
+    (the keys) are called so in the table from then on. `of`: the commit that told its columns."""
     log = table / commit_name(version)
-    actions = [json.loads(line) for line in (table / commit_name(0)).read_text().splitlines()]
+    actions = [json.loads(line) for line in (table / commit_name(of)).read_text().splitlines()]
     (metadata,) = (action["metaData"] for action in actions if "metaData" in action)
     metadata["configuration"]["delta.columnMapping.mode"] = "name"
     schema = json.loads(metadata["schemaString"])

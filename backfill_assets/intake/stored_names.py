@@ -121,15 +121,16 @@ def _columns_of_altered_fields(paths: Collection[str]) -> set[str]:
 
 def with_later_names(schema: str, later: str) -> str:
     """A schema, in Delta's JSON, whose columns are called as in a later one of the same table, if
-    that has them; without those whose names others have there."""
+    that has them, and others as before; without those whose names others of it have then. A table
+    that was made anew has other columns of the same names."""
     told, now = json.loads(schema), stored_columns(later)
+    lasting = {stored_name(f) for f in told["fields"]} & {*now}
     fields = [{**f, "name": now.get(stored_name(f), f["name"])} for f in told["fields"]]
-    by_name = {root: name.lower() for root, name in now.items()}
-    taken = {*by_name.values()}
+    taken = {now[root].lower() for root in lasting}
     told["fields"] = [
         field
         for field in fields
-        if stored_name(field) in by_name or field["name"].lower() not in taken
+        if stored_name(field) in lasting or field["name"].lower() not in taken
     ]
     return json.dumps(told)
 
@@ -151,10 +152,11 @@ def column_expressions(schema: str, mode: str, file: "pa.Schema") -> dict[str, s
 def _stored_field(field: Mapping[str, Any], mode: str, among: Iterable["pa.Field"]) -> Any:
     """The field of a file, among these, that holds a field of the schema; None if the file lacks
     it."""
-    if mode != "id":
+    told = (field.get("metadata") or {}).get(STORED_ID)
+    if mode != "id" or told is None:  # a table that is mapped since had no numbers before
         name = stored_name(field)
         return next((there for there in among if there.name == name), None)
-    number = str((field.get("metadata") or {}).get(STORED_ID)).encode()
+    number = str(told).encode()
     return next((there for there in among if (there.metadata or {}).get(FIELD_ID) == number), None)
 
 

@@ -151,6 +151,14 @@ def test_an_earlier_schema_gets_the_later_names_of_its_columns() -> None:
     )
 
 
+def test_columns_of_a_table_that_was_made_anew_keep_their_names_and_have_no_numbers() -> None:
+    unmapped = struct(*({"name": n, "type": "long", "nullable": True} for n in ("id", "n")))
+    earlier, later = json.dumps(unmapped), plain(("id", 1), ("n", 2))
+    assert stored_columns(with_later_names(earlier, later)) == {"id": "id", "n": "n"}
+    file = pa.schema([("id", pa.int64())])
+    assert column_expressions(earlier, "id", file) == {"id": '"id"'}
+
+
 def test_a_table_without_mapping_has_its_own_names_in_files() -> None:
     plain = json.dumps(struct({"name": "id", "type": "long", "nullable": True, "metadata": {}}))
     assert stored_columns(plain) == {"id": "id"}

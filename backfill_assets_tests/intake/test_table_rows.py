@@ -108,6 +108,18 @@ def test_a_mapped_table_brings_its_rows_under_its_own_names(
     assert [*found[0]] == ["_change_type", "id_now", "at", "who", "n_now"]
 
 
+def test_a_table_made_anew_with_mapped_columns_of_the_same_names_lost_what_it_no_longer_has(
+    lake: Lake, tmp_path: Path
+) -> None:
+    for rows in ({"id": ["a", "b"], "n": [1, 2]}, {"p1": ["b", "c"], "p2": [2, 3]}):
+        write_deltalake(
+            tmp_path / "named", pa.table(rows), mode="overwrite", schema_mode="overwrite"
+        )
+    rename_columns(tmp_path / "named", {"p1": "id", "p2": "n"}, 1, of=1)
+    *_, content = brought(tmp_path / "named")
+    assert changed(lake, content, tmp_path) == [("delete", "a"), ("insert", "c")]
+
+
 @pytest.mark.parametrize("name", ["filename", "path", "number", "FileName", "__row"])
 def test_a_column_may_have_any_name_that_queries_here_do_not_give(
     lake: Lake, tmp_path: Path, name: str
