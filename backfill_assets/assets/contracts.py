@@ -24,6 +24,7 @@ from backfill_assets.dagster.adding import (
     calendar_of_schedule,
     declared_table_name,
     key_table_name,
+    left_out_of,
     partitions_of,
 )
 from backfill_assets.kernel.core.calendars import Calendar, parse_calendar
@@ -279,7 +280,7 @@ def table_declaration(
         made_by=key.to_user_string(),
         first_day=first_day,
         calendar=calendar,
-    )
+    ).leaving_out(left_out_of(context.asset_partitions_def))
     check_rules(contract)
     code = spec.code_version or asset_code(context.op_def)
     return DeclaredTable(contract, tuple(key.path), code, dict(rules.bounds))

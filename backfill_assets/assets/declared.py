@@ -73,6 +73,8 @@ class DeclaredTable:
         }
         if not contract.calendar.is_daily:
             values["calendar"] = str(contract.calendar)
+        if contract.left_out:
+            values["left_out"] = contract.left_out.to_list()
         if contract.beside:
             values["beside"] = list(contract.beside)
         if self.config:
@@ -101,7 +103,7 @@ class DeclaredTable:
             first_day=_day_or_none(body["first_day"]),
             beside=tuple(body.get("beside", ())),
             calendar=parse_calendar(body.get("calendar", Unit.DAY)),
-        )
+        ).leaving_out(body.get("left_out", ()))
         return cls(
             contract, asset, str(body["code"]), dict(body["bounds"]), str(body.get("config", ""))
         )

@@ -33,6 +33,7 @@ from backfill_assets.kernel.core.days import (
     DayRange,
     SomeDays,
     contiguous_ranges,
+    inclusive_range,
     parse_day,
     ranges_text,
     some_days,
@@ -102,13 +103,17 @@ def _parts_by_maker(
 
 def _ranges_of_asset(lake: Lake, contract: Contract, keys: DayRange) -> list[DayRange]:
     """The partitions of an asset as ranges, ascending, with one call of its function for each.
-    Weeks, months and longer ones that follow each other are one range where its backfill policy is
-    a single run: else it may take one partition only."""
-    calendar = contract.calendar
-    if calendar.is_of_days or not _takes_ranges(lake, contract):
+    Partitions that follow each other are one range, also over those that its definition leaves out,
+    where its backfill policy is a single run: else it may take one partition only."""
+    calendar, left_out = contract.calendar, contract.left_out
+    is_plain = calendar.is_of_days and not left_out
+    if is_plain or not _takes_ranges(lake, contract):
         return contiguous_ranges(keys)
-    covered = chain.from_iterable(map(calendar.span, keys))
-    return [some_days(calendar.keys_in(days)) for days in contiguous_ranges(covered)]
+    between = calendar.keys_in(inclusive_range(keys.start, keys.last))
+    passed_over = {key for key in between if left_out.has(key)}
+    covered = chain.from_iterable(map(calendar.span, {*keys} | passed_over))
+    found = (contract.keys_in(days) for days in contiguous_ranges(covered))
+    return [some_days(stretch) for stretch in found if stretch]
 
 
 def _takes_ranges(lake: Lake, contract: Contract) -> bool:

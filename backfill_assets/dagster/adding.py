@@ -27,7 +27,11 @@ from backfill_assets.dagster.adapter.history import cause_of, superseded_runs
 from backfill_assets.dagster.adapter.io_manager import as_failures, explaining_commit
 from backfill_assets.dagster.adapter.jobs import one_op_job, show_lines
 from backfill_assets.dagster.adapter.metadata import day_materialization, day_metadata
-from backfill_assets.dagster.adapter.partitions import calendar_of_schedule, partitions_of
+from backfill_assets.dagster.adapter.partitions import (
+    calendar_of_schedule,
+    left_out_of,
+    partitions_of,
+)
 from backfill_assets.dagster.adapter.read_beside import step_reads
 from backfill_assets.dagster.adapter.reconcile import (
     receipt_event,
@@ -70,6 +74,7 @@ __all__ = [
     "key_table_name",
     "lake_schedule",
     "lake_sensor",
+    "left_out_of",
     "logging_refused_days",
     "markers_of",
     "one_op_job",

@@ -20,6 +20,8 @@ from backfill_assets import testing
 from backfill_assets.dagster import Input, LakeIOManager, daily_table, is_stale
 from backfill_assets.kernel.core.days import inclusive_range, parse_days
 from backfill_assets.kernel.core.digests import input_days_of
+from backfill_assets.kernel.core.plans import Work
+from backfill_assets.kernel.core.states import State
 from backfill_assets.kernel.tables.view import read_view
 from backfill_assets.reading.opening import open_lake
 from backfill_assets.reports.show import report_of_day
@@ -241,3 +243,33 @@ def test_what_is_no_month_is_refused_and_the_report_stays(
     assert culprit in cause(result)
     assert project.report() == project.shop.report(FIRST, "2024-03-31")
     assert {*states(project.lake, "monthly_report").values()} == {"fresh"}
+
+
+def test_months_that_a_definition_leaves_out_are_not_missing_and_no_work_has_them(
+    project: Project,
+) -> None:
+    definition = dg.TimeWindowPartitionsDefinition(
+        "2024-01-01", "%Y-%m-%d", cron_schedule="0 0 1 * *", exclusions=["0 0 1 2 *"]
+    )
+    orders = project.assets["orders"]
+
+    @daily_table(inputs=[Input("orders")], partitions_def=definition, day="month")
+    def without_february(orders: pd.DataFrame) -> pd.DataFrame:
+        by_month = orders.groupby(month_of(orders["day"]))["cents"].sum()
+        return pd.DataFrame({"month": [*by_month.index], "cents": by_month.to_numpy()})
+
+    made = testing.materialize(
+        [without_february, orders.to_source_asset()],
+        FIRST,
+        resources={"io_manager": LakeIOManager(lake=str(project.lake))},
+        instance=project.instance,
+    )
+    assert made.success
+    reader = open_lake(project.lake, newest=True)
+    known = reader.pipeline.states(read_view(reader.lake, reader.pipeline.contracts))
+    quarter = inclusive_range(date(2024, 1, 1), date(2024, 3, 31))
+    months = [date(2024, 1, 1), date(2024, 3, 1)]
+    assert known.keys_in("without_february", quarter) == months
+    assert known.of("without_february", date(2024, 2, 1)) is State.PENDING
+    work = Work(quarter, ("without_february",))
+    assert [[*part.days] for part in work.parts(reader.pipeline.contracts)] == [months]

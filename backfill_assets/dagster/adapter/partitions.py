@@ -10,6 +10,9 @@ from collections.abc import Collection
 from datetime import UTC, date, datetime
 from functools import lru_cache
 from itertools import islice
+from operator import attrgetter
+from typing import Any
+from zoneinfo import ZoneInfo
 
 import dagster as dg
 
@@ -27,10 +30,14 @@ FIRST_DAYS = {
 }
 # Of schedules: leap years, week 53, and years that begin on each weekday.
 COMPARED = DayRange(date(2000, 1, 1), date(2012, 1, 1))
+COMPARED_ENDS = "2020-01-01"  # by then the last of these has its next one, also of February 29
 CALENDARS = (
     *(Calendar(unit) for unit in FIRST_DAYS),
     *(Calendar(Unit.WEEK, first_weekday) for first_weekday in range(7)),
 )
+# Of a day, as cron's last three fields, and what each may be.
+NUMBERS = (attrgetter("day"), attrgetter("month"), date.weekday)
+POSSIBLE = (range(1, 32), range(1, 13), range(7))
 ONCE_A_DAY = re.compile(r"\d+ \d+ \S+ \S+ \S+")  # a schedule at one minute of one hour
 
 
@@ -63,11 +70,53 @@ def calendar_of_schedule(schedule: str) -> Calendar | None:
     time of these; None for schedules of other days, and of several times a day."""
     if not ONCE_A_DAY.fullmatch(schedule):
         return None  # and of each minute, twelve years have millions
-    keys = dg.TimeWindowPartitionsDefinition(
-        start=str(COMPARED.start), end=str(COMPARED.end), cron_schedule=schedule, fmt=KEY_FORM
-    ).get_partition_keys()
-    fired = [*map(parse_day, keys)]
+    fired = _fired_days(schedule)
     return next((one for one in CALENDARS if _first_keys(one, len(fired)) == fired), None)
+
+
+def left_out_of(partitions: dg.TimeWindowPartitionsDefinition) -> list[Any]:
+    """The keys that a definition's exclusions leave out, as a contract takes them (`leaving_out`).
+    A schedule that no numbers of days, months and weekdays describe, such as that of the first
+    Monday of each month, is passed over."""
+    minute, hour, *_ = partitions.cron_schedule.split()
+    found = list[Any]()
+    for exclusion in partitions.exclusions or ():
+        if isinstance(exclusion, str):
+            at, days = exclusion.split()[:2], exclusion.split()[2:]
+            if at in ([minute, hour], ["*", hour], ["*", "*"]):
+                found += _numbers_of_schedule(" ".join([minute, hour, *days]))
+            continue
+        begins = datetime.fromtimestamp(exclusion.timestamp, ZoneInfo(exclusion.timezone))
+        if (begins.hour, begins.minute) == (int(hour), int(minute)):
+            found.append(str(begins.date()))
+    return found
+
+
+@lru_cache(maxsize=64)
+def _numbers_of_schedule(schedule: str) -> list[list[list[int]]]:
+    """The numbers of days, months and weekdays on which a cron schedule fires, as one element; none
+    where it does not fire on all days that have them."""
+    if not ONCE_A_DAY.fullmatch(schedule):
+        return []
+    fired = _fired_days(schedule)
+    _, _, *fields = schedule.split()
+    numbers = list[list[int]]()
+    for field, possible, number in zip(fields, POSSIBLE, NUMBERS, strict=True):
+        numbers.append([*possible] if field == "*" else sorted({*map(number, fired)}))
+    described = [
+        day
+        for day in COMPARED
+        if all(number(day) in found for number, found in zip(NUMBERS, numbers, strict=True))
+    ]
+    return [numbers] if described == fired else []
+
+
+def _fired_days(schedule: str) -> list[date]:
+    """The compared days on which a cron schedule fires, ascending."""
+    keys = dg.TimeWindowPartitionsDefinition(
+        start=str(COMPARED.start), end=COMPARED_ENDS, cron_schedule=schedule, fmt=KEY_FORM
+    ).get_partition_keys()
+    return [day for day in map(parse_day, keys) if day in COMPARED]
 
 
 def _first_keys(calendar: Calendar, count: int) -> list[date]:

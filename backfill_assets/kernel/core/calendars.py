@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from datetime import date
 from enum import StrEnum
 from functools import cached_property, lru_cache
+from typing import Any
 
 from backfill_assets.kernel.core.days import ONE_DAY, DayRange
 
@@ -48,7 +49,10 @@ class Calendar:
     def __post_init__(self) -> None:
         leaves_out = bool(self.left_out_weekdays or self.left_out_dates)
         if leaves_out and self.unit is not Unit.DAY:
-            raise ValueError(f"only days can be left out, and every partition is a {self.unit}")
+            raise ValueError(
+                f"only days can be left out, and every partition is a {self.unit}: say no "
+                f"`without`; a {self.unit} without rows exists and is empty"
+            )
         if len(self.left_out_weekdays) == DAYS_OF_A_WEEK:
             raise ValueError("every day of a week is left out")
         if len(self.left_out_dates) > MOST_LEFT_OUT:
@@ -177,6 +181,59 @@ class Calendar:
 
 
 DAILY = Calendar()
+
+
+@dataclass(frozen=True)
+class Recurrence:
+    """Days by numbers, as cron schedules name them: days of these numbers (1 to 31) in these months
+    (1 to 12) that are these weekdays (0 is Monday)."""
+
+    days: frozenset[int]
+    months: frozenset[int]
+    weekdays: frozenset[int]
+
+    def has(self, day: date) -> bool:
+        """Whether it names a day."""
+        is_in_month = day.day in self.days and day.month in self.months
+        return is_in_month and day.weekday() in self.weekdays
+
+
+@dataclass(frozen=True)
+class LeftOut:
+    """Keys of a calendar whose partitions nothing makes. Windows count them as any other, unlike
+    days that the calendar itself is without."""
+
+    dates: frozenset[date] = frozenset()
+    recurrences: tuple[Recurrence, ...] = ()
+
+    def __bool__(self) -> bool:
+        return bool(self.dates or self.recurrences)
+
+    def has(self, key: date) -> bool:
+        """Whether the partition of a key is left out."""
+        return key in self.dates or any(each.has(key) for each in self.recurrences)
+
+    def to_list(self) -> list[Any]:
+        """As JSON values: a text for each date, three lists of numbers for what recurs."""
+        texts: list[Any] = sorted(map(str, self.dates))
+        return texts + [
+            [sorted(each.days), sorted(each.months), sorted(each.weekdays)]
+            for each in self.recurrences
+        ]
+
+    @classmethod
+    def parse(cls, values: Iterable[Any]) -> "LeftOut":
+        """What `to_list` gave. Raises TypeError or ValueError for another content."""
+        dates, recurrences = set[date](), list[Recurrence]()
+        for value in values:
+            if isinstance(value, str):
+                dates.add(date.fromisoformat(value))
+            else:
+                recurrences.append(Recurrence(*map(frozenset, value)))
+        return cls(frozenset(dates), tuple(recurrences))
+
+
+NOTHING_LEFT_OUT = LeftOut()
 
 
 def counts_text(counts: Mapping[str, int]) -> str:

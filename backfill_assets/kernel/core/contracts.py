@@ -10,9 +10,10 @@ from dataclasses import InitVar, dataclass, field, replace
 from datetime import date
 from enum import StrEnum
 from functools import cached_property
+from typing import Any
 
 from backfill_assets.kernel.core import ledgers
-from backfill_assets.kernel.core.calendars import DAILY, Calendar
+from backfill_assets.kernel.core.calendars import DAILY, NOTHING_LEFT_OUT, Calendar, LeftOut
 from backfill_assets.kernel.core.column_types import ColumnType, read_type
 from backfill_assets.kernel.core.days import ONE_DAY
 from backfill_assets.kernel.core.errors import BackfillError
@@ -208,6 +209,7 @@ class Contract:
     unpinned: tuple[str, ...] = ()
     is_being_made: bool = False  # keys of earlier receipts do not count then
     calendar: Calendar = DAILY  # its partitions; of more than a day each, they ripen with their end
+    left_out: LeftOut = NOTHING_LEFT_OUT  # of these, by the definition of its asset
     asked: InitVar[tuple[str, ...]] = ()  # the name of `consumer_queries` in 0.2
 
     def __post_init__(self, asked: tuple[str, ...]) -> None:
@@ -269,14 +271,27 @@ class Contract:
             "never NULL"
         )
 
+    def leaving_out(self, values: Iterable[Any]) -> "Contract":
+        """The same without these keys, as `LeftOut.to_list` gives them. Raises TypeError or
+        ValueError for another content."""
+        return replace(self, left_out=LeftOut.parse(values))
+
+    @property
+    def partitions(self) -> tuple[Calendar, LeftOut, date | None]:
+        """What tells its partitions from those of another table. Of days the first one is not among
+        it: tables with days of different first ones are made by one run."""
+        return self.calendar, self.left_out, None if self.calendar.is_daily else self.first_day
+
     def has_partition(self, day: date) -> bool:
         """Whether a partition is named by the day: nothing makes rows of another one."""
         is_begun = self.first_day is None or day >= self.first_day
-        return is_begun and self.calendar.is_key(day)
+        return is_begun and self.calendar.is_key(day) and not self.left_out.has(day)
 
     def keys_in(self, days: Iterable[date]) -> list[date]:
         """The partitions that cover one of these days, ascending, by their keys."""
         found = self.calendar.keys_in(days)
+        if self.left_out:
+            found = [key for key in found if not self.left_out.has(key)]
         first = self.first_day
         if first is None or self.calendar.is_daily:
             return found

@@ -119,11 +119,12 @@ class Work:
         than every day, for the partitions that cover one of the days; none where there is none.
         `contracts`: of all its tables."""
         known = {c.name: c for c in contracts}
-        for calendar, group in groupby(self.tables, lambda name: known[name].calendar):
+        for _, group in groupby(self.tables, lambda name: known[name].partitions):
             tables = tuple(group)
-            if calendar.is_daily:
+            first = known[tables[0]]
+            if first.calendar.is_daily and not first.left_out:
                 yield replace(self, tables=tables)
-            elif keys := known[tables[0]].keys_in(self.days):
+            elif keys := first.keys_in(self.days):
                 yield replace(self, tables=tables, days=some_days(keys))
 
     @property

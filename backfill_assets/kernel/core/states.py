@@ -121,7 +121,8 @@ class States:
         known = self.view.tables.get(contract.name)
         if known is None or known.closure is not None or contract.waits_for_cut:
             return False
-        return contract.calendar.is_daily and contract.first_day is None
+        has_every_day = contract.calendar.is_daily and not contract.left_out
+        return has_every_day and contract.first_day is None
 
     def of_open(self, table: str, day: date) -> State:
         """The state that a day has where its table is open, and that a closed day would have."""

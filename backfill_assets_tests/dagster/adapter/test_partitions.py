@@ -5,16 +5,18 @@ Tested here: `dagster.adapter.partitions`. Not tested here: runs over such parti
 """
 
 from datetime import UTC, date, datetime
+from zoneinfo import ZoneInfo
 
 import dagster as dg
 import pytest
 
 from backfill_assets.dagster.adapter.partitions import (
     calendar_of_schedule,
+    left_out_of,
     partitions_of,
     shown_mapping,
 )
-from backfill_assets.kernel.core.calendars import DAILY, Calendar, Unit, parse_calendar
+from backfill_assets.kernel.core.calendars import DAILY, Calendar, LeftOut, Unit, parse_calendar
 from backfill_assets.kernel.core.contracts import Input
 from backfill_assets.kernel.core.days import inclusive_range
 
@@ -74,6 +76,59 @@ def test_a_schedule_of_whole_days_is_known_by_the_days_on_which_it_fires(
 )
 def test_a_schedule_of_other_days_is_none_of_a_calendar(schedule: str) -> None:
     assert calendar_of_schedule(schedule) is None
+
+
+MONTHS, DAYS = "0 0 1 * *", "0 0 * * *"
+
+
+@pytest.mark.parametrize(
+    ("schedule", "exclusions", "zone"),
+    [
+        (MONTHS, ["0 0 1 8 *"], "UTC"),
+        (
+            MONTHS,
+            ["0 0 1 AUG,12 *", datetime(2024, 3, 1, tzinfo=ZoneInfo("Europe/Berlin"))],
+            "Europe/Berlin",
+        ),
+        (DAYS, ["0 0 * * 6,0", "0 0 25 12 *", datetime(2024, 5, 1, tzinfo=UTC)], "UTC"),
+        (
+            "30 6 * * *",
+            [
+                "0 6 * * 1",
+                "30 6 29 2 *",
+                datetime(2024, 5, 1, 6, 30, tzinfo=ZoneInfo("US/Pacific")),
+            ],
+            "US/Pacific",
+        ),
+        (DAYS, [datetime(2024, 5, 1, 6, tzinfo=UTC), "* * 1 * *"], "UTC"),
+        (DAYS, [], "UTC"),
+    ],
+)
+def test_what_exclusions_leave_out_is_known_by_numbers_and_dates(
+    schedule: str, exclusions: list[str | datetime], zone: str
+) -> None:
+    made = dg.TimeWindowPartitionsDefinition(
+        start="2024-01-01",
+        end="2026-01-01",
+        cron_schedule=schedule,
+        fmt="%Y-%m-%d",
+        timezone=zone,
+        exclusions=exclusions or None,
+    )
+    calendar = calendar_of_schedule(schedule) or DAILY
+    left_out = LeftOut.parse(left_out_of(made))
+    expected = [
+        key
+        for key in calendar.keys_in(inclusive_range(date(2024, 1, 1), date(2025, 12, 30)))
+        if not left_out.has(key)
+    ]
+    found = made.get_partition_keys()
+    assert [*map(str, expected)] == [key for key in found if key < "2025-12-31"]
+
+
+def test_a_schedule_of_days_that_no_numbers_describe_leaves_out_nothing_here() -> None:
+    unknown = ["0 0 1-7 * 1", "@monthly", "*/5 * 1 * *"]
+    assert left_out_of(dg.DailyPartitionsDefinition("2024-01-01", exclusions=unknown)) == []
 
 
 def test_a_lake_of_days_has_the_definition_that_it_always_had() -> None:

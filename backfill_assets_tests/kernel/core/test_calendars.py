@@ -158,6 +158,19 @@ def test_the_partition_before_monday_is_friday_and_a_holiday_is_none() -> None:
     assert calendar.keys_in([date(2024, 2, 29), date(2024, 3, 2)]) == []
 
 
+def test_what_is_left_out_of_a_table_is_no_partition_and_windows_count_it() -> None:
+    august = [[1], [8], [*range(7)]]
+    plain = replace(contract("periods", "period", Input("staging")), calendar=Calendar(Unit.MONTH))
+    made = plain.leaving_out(["2024-12-01", august])
+    year = inclusive_range(date(2024, 1, 1), date(2024, 12, 31))
+    kept = [date(2024, n, 1) for n in (1, 2, 3, 4, 5, 6, 7, 9, 10, 11)]
+    assert made.keys_in(year) == kept == [day for day in year if made.has_partition(day)]
+    assert made.leaving_out(made.left_out.to_list()) == made
+    assert made.calendar.keys_around(DayRange(date(2024, 9, 1), date(2024, 9, 2)), 1, -1) == [
+        date(2024, 8, 1)
+    ]
+
+
 @given(calendars, some_days)
 @settings(deadline=None)
 def test_a_partition_covers_its_days_and_no_others(calendar: Calendar, day: date) -> None:
