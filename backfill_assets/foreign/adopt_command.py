@@ -19,6 +19,7 @@ from backfill_assets.foreign.adoptable import Adoption, first_day, readers_of, r
 from backfill_assets.foreign.adopting import adopt_table as adopt_table
 from backfill_assets.foreign.external import external_place
 from backfill_assets.kernel.core.addresses import address_of
+from backfill_assets.kernel.core.calendars import parse_calendar
 from backfill_assets.kernel.tables.home import read_lake, restricted_access
 from backfill_assets.kernel.tables.sections import TABLE_NAME
 from backfill_assets.kernel.tables.settings import AccessSettings
@@ -41,11 +42,17 @@ from backfill_assets.kernel.tables.versions import record_versions
 @click.option(
     "--key", default="", metavar="COLUMNS", type=TEXT, help="Unique within a day and never NULL."
 )
+@click.option(
+    "--every",
+    default="",
+    type=TEXT,
+    help="What each day of that column stands for: month, week, …; day if left out.",
+)
 @click.option("--note", default="", type=TEXT, help="Why; it is kept in the receipt.")
 @json_and_lake
-def adopt(table: str, place: str, day: str, key: str, note: str) -> None:
-    """Make a daily Delta table that others wrote a table of the lake, in its place: TABLE is its
-    name there.
+def adopt(table: str, place: str, day: str, key: str, every: str, note: str) -> None:
+    """Make a Delta table by days, or by months and others, that others wrote a table of the lake,
+    in its place: TABLE is its name there.
 
     No data file is touched or copied. One commit to the table's own log gives each day a receipt;
     from then on days are rebuilt, put back, compared and watched as of any table, and readers of
@@ -57,7 +64,12 @@ def adopt(table: str, place: str, day: str, key: str, note: str) -> None:
             "use small letters, digits and _, a letter first", param_hint="TABLE"
         )
     columns = tuple(dict.fromkeys(c.strip() for c in key.split(",") if c.strip()))
-    wanted = Adoption(table, external_place(table, place, Path.cwd()), day, columns, note)
+    try:
+        calendar = parse_calendar(every) if every else None
+    except ValueError as error:
+        raise click.BadParameter(str(error), param_hint="--every") from None
+    there = external_place(table, place, Path.cwd())
+    wanted = Adoption(table, there, day, columns, note, calendar)
     refuse_other_store(wanted, address_of(lake_root()))
     start = first_day(wanted)
     readers = ""  # of a bucket, whose rights are no file's

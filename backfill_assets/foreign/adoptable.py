@@ -22,6 +22,7 @@ from backfill_assets.foreign.external import (
     file_references,
     open_external,
 )
+from backfill_assets.kernel.core.calendars import Calendar, Unit
 from backfill_assets.kernel.core.clock import utc_now, utc_today
 from backfill_assets.kernel.core.column_types import ColumnType
 from backfill_assets.kernel.core.contracts import Column, Contract
@@ -53,18 +54,26 @@ COPIED = (
     ".write.format('delta').partitionBy('{day}').save(ANOTHER), with "
     "delta.enableDeletionVectors and delta.columnMapping.mode as they are by default"
 )
+LONGEST_FIRST = (Unit.YEAR, Unit.QUARTER, Unit.MONTH, Unit.WEEK)
 AHEAD = timedelta(days=366)  # a day of the year 9999 would make every list of days as long
 
 
 @dataclass(frozen=True)
 class Adoption:
-    """A table to adopt, as a person names it."""
+    """A table to adopt, as a person names it: its partitions are days where nothing is said of
+    them."""
 
     name: str  # in the lake
     place: str  # its folder, absolute, or its address in a bucket
     day: str  # its column with a row's day, which its files are laid out by
     key: tuple[str, ...] = ()  # unique within a day, never NULL; (): rows may repeat
     note: str = ""
+    every: Calendar | None = None  # what each value of `day` stands for; None: nobody said
+
+    @property
+    def calendar(self) -> Calendar:
+        """Its partitions."""
+        return self.every or Calendar()
 
     @property
     def there(self) -> Place:
@@ -115,6 +124,9 @@ def refuse_known_table(
     kinds = {name: str(kind) for name, kind in column_types_by_day(opened, wanted.day).items()}
     for contract in contracts:
         is_own = contract.name == wanted.name and not contract.made_by
+        if is_own and contract.calendar != wanted.calendar:
+            culprit = f"the lake's table {wanted.name} has every {contract.calendar}"
+            raise adoption_error(wanted.name, culprit, f'Say --every "{contract.calendar}"')
         if is_own and {c.name: c.type for c in contract.columns} != kinds:
             culprit = f"the lake's table {wanted.name} has other columns than {kinds}"
             raise adoption_error(wanted.name, culprit, "Give both the same columns and types")
@@ -236,11 +248,13 @@ def adopted_contract(wanted: Adoption, opened: "DeltaTable") -> Contract:
         key=wanted.key,
         inputs=(),
         made_by=made_by,
+        calendar=wanted.calendar,
     )
 
 
 def refuse_wrong_days(wanted: Adoption, there: Sequence[Reference]) -> None:
-    """Raise BackfillError for files of rows without a day, or of what is none."""
+    """Raise BackfillError for files of rows without a day, of what is none, and of what names no
+    partition."""
     for reference in there:
         path, value = reference.file.path, reference.file.partition
         if value is None:
@@ -254,8 +268,30 @@ def refuse_wrong_days(wanted: Adoption, there: Sequence[Reference]) -> None:
             raise adoption_error(
                 wanted.name,
                 f"the file {path} is of {value!r}, which is no day until next year",
-                "Delete it",
+                "Delete it, or have its owner write the table anew with a DATE there, of a month "
+                "its first day (and say --every month)",
             )
+    _refuse_other_periods(wanted, sorted({r.file.partition for r in there if r.file.partition}))
+
+
+def _refuse_other_periods(wanted: Adoption, days: Sequence[str]) -> None:
+    """Raise BackfillError for days that are no partitions, and where nobody said whether each of
+    them stands for a longer period, as all of them could."""
+    keys = [*map(date.fromisoformat, days)]
+    for key in keys:
+        if not wanted.calendar.is_key(key):
+            raise adoption_error(
+                wanted.name,
+                f"it has rows of {key}, which names no partition: every {wanted.calendar}",
+                "Say --every as it is, or have its owner move the rows",
+            )
+    unit = next((unit for unit in LONGEST_FIRST if all(map(Calendar(unit).is_key, keys))), None)
+    if wanted.every is None and unit is not None and len(keys) > 1:
+        raise adoption_error(
+            wanted.name,
+            f"each of its {len(keys)} days is the first of a {unit}, and may stand for all of it",
+            f"Say --every {unit} if it does, else --every day",
+        )
 
 
 def _is_near_day(value: str) -> bool:

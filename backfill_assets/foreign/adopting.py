@@ -9,7 +9,7 @@ here: where the history begins, for who reads it (`adopted`).
 
 import uuid
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from datetime import date, timedelta
 from pathlib import Path
 from typing import TYPE_CHECKING, TypedDict
@@ -34,6 +34,7 @@ from backfill_assets.foreign.adoptable import (
     refuse_wrong_days,
 )
 from backfill_assets.kernel.core.answers import DayText
+from backfill_assets.kernel.core.calendars import Calendar
 from backfill_assets.kernel.core.clock import utc_now
 from backfill_assets.kernel.core.contracts import Contract
 from backfill_assets.kernel.core.days import ranges_text
@@ -111,9 +112,11 @@ class AdoptedTable:
     version: int  # of its log: the commit with the receipts
     days: tuple[date, ...]  # that have rows
     rows: int
+    calendar: Calendar = field(default_factory=Calendar)
 
     def __str__(self) -> str:
-        span = f"{len(self.days)} day(s), {ranges_text(self.days)}" if self.days else "no day"
+        count = self.calendar.count_text(len(self.days))
+        span = f"{count}, {ranges_text(self.days)}" if self.days else "no day"
         return (
             f"adopted    {self.table}: {span}, {self.rows} row(s), by version {self.version}; no "
             "file was touched"
@@ -152,7 +155,11 @@ def adopt_table(lake: Lake, wanted: Adoption, contracts: Sequence[Contract]) -> 
                 _point_to_table(lake, wanted, adopted_contract(wanted, opened), contracts)
                 rows = sum(entry.rows for entry in receipt.days.values())
                 return AdoptedTable(
-                    wanted.name, first_version_of(wanted.there), tuple(receipt.days), rows
+                    wanted.name,
+                    first_version_of(wanted.there),
+                    tuple(receipt.days),
+                    rows,
+                    wanted.calendar,
                 )
     raise AssertionError("unreachable: the retry context returns or raises")
 
@@ -170,6 +177,9 @@ def _point_to_table(
     is_made_here = known is not None and not known.made_by
     if not is_made_here and find_declared(lake.place, wanted.name) is None:
         asset = tuple(wanted.name.split("__"))
+        if not contract.calendar.is_of_days:
+            first_day = contract.calendar.first_from(lake.settings.start_date)
+            contract = replace(contract, first_day=first_day)
         declare_table(lake.place, DeclaredTable(contract, asset, code=""))
 
 
@@ -251,11 +261,14 @@ def observed_entry(contract: Contract, profile: DayProfile, read: Iterable[str])
 def _broken_days(
     contract: Contract, profiles: Mapping[date, DayProfile], bounds: TableGate
 ) -> dict[date, str]:
-    """Why each of these days may not stand, by the contract's rules and the bounds; days that may
-    are left out."""
+    """Why each of these days may not stand, by the contract's partitions, rules and the bounds;
+    days that may are left out."""
     around = Surroundings(may_be_empty=True)
     found = dict[date, str]()
     for day, profile in profiles.items():
+        if profile.rows and not contract.calendar.is_key(day):
+            found[day] = f"it names no partition: every {contract.calendar}"
+            continue
         findings = judge_day(DayToJudge(contract, day, profile, bounds, around))
         if messages := [finding.message for finding in findings if finding.refuses]:
             found[day] = "; ".join(messages)

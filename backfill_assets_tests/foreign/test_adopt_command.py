@@ -74,6 +74,14 @@ def test_a_name_that_no_table_has_is_wrong_usage(place: Path, tmp_path: Path) ->
     assert not (tmp_path / "lake").exists()
 
 
+def test_what_names_no_calendar_is_wrong_usage(place: Path, tmp_path: Path) -> None:
+    lake = tmp_path / "lake"
+    given = ("--from", place, "--day", "day", "--every", "fortnight", "--lake", lake)
+    told = run("adopt", "orders", *given)
+    assert (told.exit_code, "none of day, week, month" in told.stderr) == (2, True)
+    assert not lake.exists()
+
+
 def test_nothing_is_made_for_a_table_that_is_refused(place: Path, tmp_path: Path) -> None:
     told = run("adopt", "orders", "--from", place, "--day", "id", "--lake", tmp_path / "lake")
     assert (told.exit_code, "laid out by day" in told.stderr) == (1, True)

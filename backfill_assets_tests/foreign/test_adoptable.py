@@ -5,7 +5,7 @@ byte moves. Not here: tables that Spark wrote with features of its own
 
 import os
 from collections.abc import Callable
-from datetime import timedelta
+from datetime import date, timedelta
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -22,6 +22,7 @@ from backfill_assets.foreign.adoptable import (
 )
 from backfill_assets.foreign.adopting import AdoptedTable, adopt_table
 from backfill_assets.foreign.external import open_external
+from backfill_assets.kernel.core.calendars import Calendar, Unit
 from backfill_assets.kernel.core.clock import utc_today
 from backfill_assets.kernel.core.errors import BackfillError
 from backfill_assets.kernel.core.states import State
@@ -54,15 +55,22 @@ def written(
 
 
 def refusal(
-    folder: Path, place: Path, *, day: str = "day", key: tuple[str, ...] = ("id",), **settings: Any
+    folder: Path,
+    place: Path,
+    *,
+    day: str = "day",
+    key: tuple[str, ...] = ("id",),
+    every: Calendar | None = None,
+    **settings: Any,
 ) -> str:
     """The refusal to adopt a table; nothing was written then."""
     lake = new_lake(
         folder / "lake", D1, **{"assets_only": True, "access": {"readers": "everyone"}, **settings}
     )
     before = {p for p in place.rglob("*") if p.is_file()} if place.exists() else set()
+    wanted = Adoption("orders", str(place), day, key, every=every)
     with pytest.raises(BackfillError) as caught:
-        adopt_table(lake, Adoption("orders", str(place), day, key), chosen_pipeline(lake).contracts)
+        adopt_table(lake, wanted, chosen_pipeline(lake).contracts)
     assert before == ({p for p in place.rglob("*") if p.is_file()} if place.exists() else set())
     assert not lake.table_place("orders").local().exists()
     assert lake.place.names(".assets") == []
@@ -87,6 +95,8 @@ def without_a_file(folder: Path) -> Path:
     return place
 
 
+MONTH = Calendar(Unit.MONTH)
+FIRSTS = pa.array([date(2024, 1, 1), date(2024, 2, 1)], pa.date32())
 LATER = utc_today() + timedelta(days=400)
 REFUSED: dict[str, tuple[Callable[[Path], Path], dict[str, Any], str]] = {
     "no table": (lambda f: f / "nothing", {}, "no Delta table lies in"),
@@ -116,6 +126,22 @@ REFUSED: dict[str, tuple[Callable[[Path], Path], dict[str, Any], str]] = {
         lambda f: written(f, {**PLAIN, "day": ["20240101", "20240102"]}),
         {},
         "is no day",
+    ),
+    "a month written as such": (
+        lambda f: written(f, {**PLAIN, "day": ["2024-01", "2024-02"]}),
+        {"every": MONTH},
+        "with a DATE there, of a month its first day (and say --every month)",
+    ),
+    "first days of months, of which nobody says that they are days": (
+        lambda f: written(f, {**PLAIN, "day": FIRSTS}),
+        {},
+        "each of its 2 days is the first of a month, and may stand for all of it. It was not "
+        "adopted. Say --every month if it does, else --every day",
+    ),
+    "a day within a month": (
+        lambda f: written(f, PLAIN),
+        {"every": MONTH},
+        "it has rows of 2024-01-02, which names no partition: every month",
     ),
     "a number as day": (
         lambda f: written(f, {**PLAIN, "day": pa.array([1, 2], pa.int64())}),

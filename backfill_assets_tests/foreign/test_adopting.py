@@ -22,6 +22,7 @@ from backfill_assets.foreign.adopting import ADOPT, FROM_NOTHING, AdoptedTable, 
 from backfill_assets.foreign.external import Observation
 from backfill_assets.foreign.observing import observe_table, observe_tables, unseen_version
 from backfill_assets.kernel.core.addresses import STATE_VARIABLE, local_root
+from backfill_assets.kernel.core.calendars import Calendar, Unit
 from backfill_assets.kernel.core.closures import closure_receipt
 from backfill_assets.kernel.core.contracts import Contract
 from backfill_assets.kernel.core.errors import BackfillError
@@ -140,6 +141,26 @@ def test_one_commit_gives_each_day_a_receipt_and_touches_no_file_once(world: Wor
         BackfillError, match=f"a lake has adopted it already .*by the lake {world.lake.root}"
     ):
         world.adopt(world.another("second"))
+
+
+def test_a_table_of_months_is_adopted_as_one_and_months_that_others_write_are_judged(
+    tmp_path: Path,
+) -> None:
+    january, february, march = (date(2024, n, 1) for n in (1, 2, 3))
+    world = World(tmp_path, tables={"orders": {"others_may_write": True}})
+    world.write(rows((january, "a", 1), (february, "a", 2)), predicate="true")
+    month = Calendar(Unit.MONTH)
+    wanted = Adoption("orders", str(world.place), "day", ("id",), every=month)
+    adopted = adopt_table(world.lake, wanted, chosen_pipeline(world.lake).contracts)
+    assert "orders: 2 month(s), 2024-01-01, 2024-02-01, 2 row(s)" in str(adopted)
+    (contract,) = chosen_pipeline(world.lake).contracts
+    assert (contract.calendar, contract.first_day) == (month, january)
+    assert world.states() == {str(january): State.FRESH, str(february): State.FRESH}
+    world.write(rows((march, "a", 4)))
+    assert world.look().days == (march,)
+    world.write(rows((date(2024, 3, 15), "a", 4)))
+    with pytest.raises(BackfillError, match="2024-03-15: it names no partition: every month"):
+        world.look()
 
 
 def test_a_log_whose_beginning_was_cleaned_is_adopted(world: World) -> None:
