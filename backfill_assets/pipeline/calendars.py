@@ -39,10 +39,18 @@ def with_calendars(tables: Sequence[Table], settings: LakeSettings) -> list[Tabl
 def _refuse_daily_only(table: Table) -> None:
     """Raise SettingsError for a table whose days are decided by more than days of other tables:
     deliveries, cuts, a horizon."""
-    reason = ""
-    if table.contract.made_by:
-        reason = "the package computes none of its rows"
-    elif not (table.brings_code or table.contract.external):
+    where, made_by = f"[tables.{table.name}] every in lake.toml", table.contract.made_by
+    if made_by:
+        raise SettingsError(
+            where,
+            f"the asset {made_by} says itself which partitions this table has: every "
+            f"{table.contract.calendar}",
+            "Nothing was done",
+            "Leave it out here. An asset of other partitions (every=… of daily_table, or its "
+            "partitions_def) needs another name than one that has rows",
+        )
+    reason, fix = "", "Make a table of your own from it, and name that"
+    if not (table.brings_code or table.contract.external):
         reason = "it is a table of this package"
     for wanted in table.contract.inputs:
         if wanted.kind is InputKind.KNOWN_AT_CUT:
@@ -50,12 +58,8 @@ def _refuse_daily_only(table: Table) -> None:
                 f"it reads {wanted.table} as it was known at the midnight after a day (as_known), "
                 "of which a month has many"
             )
+            fix = "Read so in a table of days, and make this one from that"
         elif wanted.kind is not InputKind.CONTENT:
             reason = f"it reads {wanted.table} by deliveries, which have days"
     if reason:
-        raise SettingsError(
-            f"[tables.{table.name}] every in lake.toml",
-            f"its partitions are days: {reason}",
-            "Nothing was done",
-            "Make a table of your own from it, and name that",
-        )
+        raise SettingsError(where, f"its partitions are days: {reason}", "Nothing was done", fix)

@@ -5,13 +5,17 @@ Tested here: `pipeline.calendars`, and the section of `lake.toml`. Not tested he
 themselves (`kernel.core.test_calendars`), and a lake with such a table (`end_to_end.test_periods`).
 """
 
+from dataclasses import replace
 from datetime import date
 from pathlib import Path
 
 import pytest
 
+from backfill_assets.assets.declared import DeclaredTable, declare_table
 from backfill_assets.kernel.core.calendars import Calendar, Unit
+from backfill_assets.kernel.core.contracts import Column, Contract
 from backfill_assets.kernel.core.errors import BackfillError
+from backfill_assets.kernel.place.choice import place_at
 from backfill_assets.kernel.tables.home import open_lake
 from backfill_assets.kernel.write.model import Pipeline
 from backfill_assets.pipeline.chosen import chosen_pipeline
@@ -59,15 +63,14 @@ def test_a_year_of_months_counts_months(tmp_path: Path) -> None:
     ("sections", "told"),
     [
         ('[tables.monthly]\nevery = "fortnight"', "'fortnight' is none of day, week, month"),
-        ('[tables.monthly]\nevery = "month"\nwithout = ["sunday"]', "only days can be left out"),
+        (
+            '[tables.monthly]\nevery = "month"\nwithout = ["sunday"]',
+            "a month without rows exists and is empty",
+        ),
         ('[tables.nothing]\nevery = "month"', "the table 'nothing': there is no such table"),
         (
             '[tables.staging]\nevery = "month"',
             "its partitions are days: it reads raw by deliveries",
-        ),
-        (
-            '[tables.monthly]\nevery = "month"\nothers_may_write = true',
-            "every and without are for tables that others do not write here",
         ),
     ],
 )
@@ -82,3 +85,13 @@ def test_a_table_of_what_was_known_at_a_cut_stays_daily(tmp_path: Path) -> None:
     known = MONTHLY.replace("staging = {}", "staging = { as_known = true }")
     with pytest.raises(BackfillError, match=r"a day [(]as_known[)], of which"):
         pipeline_with(tmp_path, '[tables.monthly]\nevery = "month"', monthly=known)
+
+
+def test_the_partitions_of_an_assets_table_are_said_by_the_asset(tmp_path: Path) -> None:
+    column = Column("month", "DATE", "when")
+    made = Contract("report", "", (column,), "month", (), (), made_by="report")
+    month = replace(made, calendar=Calendar(Unit.MONTH), first_day=date(2024, 2, 1))
+    declare_table(place_at(tmp_path), DeclaredTable(month, ("report",), "1"))
+    assert pipeline_with(tmp_path, "").table("report").contract.calendar == Calendar(Unit.MONTH)
+    with pytest.raises(BackfillError, match=r"the asset report says itself which .* every month"):
+        pipeline_with(tmp_path, '[tables.report]\nevery = "month"')

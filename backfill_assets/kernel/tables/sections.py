@@ -287,9 +287,8 @@ class TableSettings(Section):
 
     @model_validator(mode="after")
     def _refuse_calendar(self) -> Self:
-        """Raise ValueError for a calendar that cannot be, and for one of an adopted table."""
-        if self.calendar is not None and (self.others_may_write or self.place):
-            raise ValueError("every and without are for tables that others do not write here")
+        """Raise ValueError for a calendar that cannot be."""
+        _ = self.calendar
         return self
 
 
