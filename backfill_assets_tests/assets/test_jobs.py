@@ -185,19 +185,27 @@ MONTHS = """\
 import pandas as pd
 from backfill_assets.dagster import daily_table
 
-@daily_table(start="2024-01-01", every="month", day="month", POLICY)
+months = dg.TimeWindowPartitionsDefinition(
+    "2024-01-01", "%Y-%m-%d", cron_schedule="0 0 1 * *", exclusions=["0 0 1 3 *"]
+)
+
+@daily_table(PARTITIONS, day="month", POLICY)
 def report(context: dg.AssetExecutionContext) -> pd.DataFrame:
     return pd.DataFrame({"month": pd.to_datetime(context.partition_keys).date, "cents": 1})
 
 defs = dg.Definitions(assets=[report], resources={"io_manager": io_manager})
 """
 
+EVERY_MONTH = 'start="2024-01-01", every="month"'
+
 
 @pytest.mark.parametrize(
-    ("policy", "commits"),
+    ("partitions", "policy", "commits"),
     [
-        ("", [["2024-01-01", "2024-02-01"], ["2024-04-01"]]),
+        (EVERY_MONTH, "", [["2024-01-01", "2024-02-01"], ["2024-04-01"]]),
+        ("partitions_def=months", "", [["2024-01-01", "2024-02-01", "2024-04-01"]]),  # no March
         (
+            EVERY_MONTH,
             "backfill_policy=dg.BackfillPolicy.multi_run()",
             [["2024-01-01"], ["2024-02-01"], ["2024-04-01"]],
         ),
@@ -207,11 +215,12 @@ def test_months_that_follow_each_other_are_one_run_where_the_asset_takes_a_range
     project: Path,
     command: Command,
     instance: dg.DagsterInstance,
+    partitions: str,
     policy: str,
     commits: list[list[str]],
 ) -> None:
     with (project / "shop.py").open("a") as file:
-        file.write(MONTHS.replace("POLICY", policy))
+        file.write(MONTHS.replace("PARTITIONS", partitions).replace("POLICY", policy))
     report = project_definitions(lake_at(project), ["report"]).resolve_assets_def("report")
     materialize(project, [report], "2024-01-01", instance=instance)
     days = "2024-01-31..2024-02-02,2024-04-30"
