@@ -6,7 +6,7 @@ assets may bring (`assets.contracts`).
 """
 
 import re
-from collections.abc import Collection
+from collections.abc import Callable, Collection
 from datetime import UTC, date, datetime
 from functools import lru_cache
 from itertools import islice
@@ -36,7 +36,7 @@ CALENDARS = (
     *(Calendar(Unit.WEEK, first_weekday) for first_weekday in range(7)),
 )
 # Of a day, as cron's last three fields, and what each may be.
-NUMBERS = (attrgetter("day"), attrgetter("month"), date.weekday)
+NUMBERS: tuple[Callable[[date], int], ...] = (attrgetter("day"), attrgetter("month"), date.weekday)
 POSSIBLE = (range(1, 32), range(1, 13), range(7))
 ONCE_A_DAY = re.compile(r"\d+ \d+ \S+ \S+ \S+")  # a schedule at one minute of one hour
 
@@ -74,12 +74,14 @@ def calendar_of_schedule(schedule: str) -> Calendar | None:
     return next((one for one in CALENDARS if _first_keys(one, len(fired)) == fired), None)
 
 
-def left_out_of(partitions: dg.TimeWindowPartitionsDefinition) -> list[Any]:
+def left_out_of(partitions: dg.PartitionsDefinition) -> list[Any]:
     """The keys that a definition's exclusions leave out, as a contract takes them (`leaving_out`).
     A schedule that no numbers of days, months and weekdays describe, such as that of the first
     Monday of each month, is passed over."""
-    minute, hour, *_ = partitions.cron_schedule.split()
     found = list[Any]()
+    if not isinstance(partitions, dg.TimeWindowPartitionsDefinition):
+        return found
+    minute, hour, *_ = partitions.cron_schedule.split()
     for exclusion in partitions.exclusions or ():
         if isinstance(exclusion, str):
             at, days = exclusion.split()[:2], exclusion.split()[2:]
