@@ -5,6 +5,7 @@ lakes that load such a table."""
 from collections import Counter
 from collections.abc import Iterable, Mapping
 from datetime import date
+from decimal import Decimal
 from typing import Any
 
 from pyarrow import parquet as pq
@@ -88,4 +89,6 @@ def _plain(value: Any) -> object:
         return comparable_row(value)
     if isinstance(value, list | tuple):
         return tuple(map(_plain, value))
+    if isinstance(value, Decimal):  # one of a wider type has more zeros
+        return str(value.normalize())
     return str(value)
