@@ -24,7 +24,8 @@ SIGNATURES = {
     "Contract": "(name, description, columns, day_column, key, inputs, waits_for_cut=False, "
     "matures_after_days=None, "
     "partition_by=None, rules=(), read_by=(), consumer_queries=(), made_by='', first_day=None, "
-    "external='', beside=(), unpinned=(), is_being_made=False, calendar=Calendar(day), asked=())",
+    "external='', beside=(), unpinned=(), is_being_made=False, calendar=Calendar(day), "
+    "left_out=LeftOut(dates=frozenset(), recurrences=()), asked=())",
     "Rule": "(name, expression, description, per=(), only_warns=False)",
     "DayRange": "(start, end)",
     "Input": "(table, before=0, after=0, kind=<InputKind.CONTENT: 'content'>, columns=None, by=(), "
