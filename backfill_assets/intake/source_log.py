@@ -330,7 +330,7 @@ def _commit_contents(
     that all that the table held counts as brought, and nothing as taken away."""
     _, after = states
     added = _changing(actions, "add")
-    # Where reading begins, nothing came before: no rows, and no columns.
+    # A commit that reading begins with takes no rows away, and changes no type.
     whole = _whole_commit(table, version, actions, (after, after) if begins else states)
     if not after.schema and (added or whole.removed or whole.feed):
         raise log_error(table, version, "has files of a table without columns", RESTORE)
