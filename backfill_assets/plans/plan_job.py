@@ -257,12 +257,14 @@ def plans_sensor(lake_context: LakeContext, job: dg.JobDefinition) -> dg.SensorD
 
 def plans_tick(instance: dg.DagsterInstance, lake_context: LakeContext) -> Tick:
     """Request a run of each active plan without a runner, at most `[lateness] attempts` times
-    without a write of its tables in between."""
+    without a write of its tables in between. Dead runs are ended without a plan, too: a lake whose
+    other sensors are off would keep them, and their places."""
     (lake, pipeline), naming = lake_context.look(), lake_context.naming
     tick, active, waiting = Tick(), active_plans(lake), {h.plan.id: h for h in holding_plans(lake)}
+    started = dg.RunsFilter(statuses=[dg.DagsterRunStatus.STARTED])
+    dead = end_dead_runs(instance, lake) if active or instance.get_runs_count(started) else []
     if not active:
-        return Tick(notes=["no plan is under way"])
-    end_dead_runs(instance, lake)
+        return Tick(notes=[*dead, "no plan is under way"])
     view = read_view(lake, pipeline.contracts)
     pace = Pace(find_ahead=partial(find_run_ahead, instance, lake))
     for plan in active:

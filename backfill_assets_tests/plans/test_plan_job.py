@@ -40,6 +40,7 @@ from backfill_assets.plans.plan_job import (
 from backfill_assets.plans.policy import Policy
 from backfill_assets.plans.run import activate_plan, run_plan
 from backfill_assets.plans.work import ChunkWork
+from backfill_assets_tests.dagster.adapter.test_run_liveness import DEAD, begun
 from backfill_assets_tests.dagster.adapter.ticking import DAYS, Made, ran
 from backfill_assets_tests.planned import lines_held_back
 from backfill_assets_tests.planning import HandWorker, bare_staging, planned, versions_of
@@ -127,6 +128,15 @@ def test_processes_find_lake_tables_and_plan_by_their_parent_and_refuse_others_b
 
 def ticked(lake: Made, instance: dg.DagsterInstance) -> Tick:
     return plans_tick(instance, LakeContext(lake[0].root, tables))
+
+
+def test_without_a_plan_a_run_whose_process_is_gone_is_ended(
+    lake: Made, instance: dg.DagsterInstance
+) -> None:
+    assert ticked(lake, instance).notes == ["no plan is under way"]
+    dead = begun(instance, lake[0], DEAD)
+    told = [f"run {dead} ended: its process is gone", "no plan is under way"]
+    assert ticked(lake, instance).notes == told
 
 
 def test_a_plan_asked_for_or_left_by_its_runner_is_taken_up(
