@@ -100,12 +100,13 @@ def launch_backfill(
 
 
 def launch_run(url: str, location: str, asset: str, day: str) -> str:
-    """Ask Dagster's web server for a run of one day of an asset, as its page does; the run's id."""
+    """Ask Dagster's web server for a run of one day of an asset (its key with `/`), as its page
+    does; the run's id."""
     selector = {
         "repositoryLocationName": location,
         "repositoryName": "__repository__",
         "jobName": "__ASSET_JOB",
-        "assetSelection": [{"path": [asset]}],
+        "assetSelection": [{"path": asset.split("/")}],
         "assetCheckSelection": [],
     }
     tags = [{"key": "dagster/partition", "value": day}]

@@ -3,18 +3,20 @@ records in PostgreSQL: each killed with SIGKILL and started again, as systemd do
 
 Here: backfills and runs of the browser go on, none is given up, no day is missing, and what the
 doctor says of the site. Eight days of a lake in a folder in `.ci/run`; `thorough.py` has a hundred
-of one in a bucket, a code server that is away for a minute, and a plan by the daemon. Not here: the text of units
+of one in a bucket, runs that die on another host, a second code location, a code server that is
+away for a minute while others work, and a plan by the daemon. Not here: the text of units
 (`cli.test_site_files`), plans alone (`test_plan_daemon`), a run that is killed
 (`test_dagster_on_postgres`).
 """
 
 import json
 import os
+import re
 import signal
 import subprocess
 import sys
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import ExitStack, suppress
 from dataclasses import dataclass, field
 from datetime import date, timedelta
@@ -22,12 +24,14 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+import yaml  # type: ignore[import-untyped]
 
 from backfill_assets.cli.production import settings_text
 from backfill_assets.cli.site_files import Site, unit_files
 from backfill_assets.engines.server import stop_server
 from backfill_assets.kernel.core.addresses import STATE_VARIABLE, local_root
 from backfill_assets.kernel.place.choice import place_at
+from backfill_assets.kernel.place.port import load_lock
 from backfill_assets.kernel.tables.home import Lake
 from backfill_assets.kernel.tables.settings import FILE_NAME
 from backfill_assets.reading.opening import open_lake as read_lake
@@ -39,7 +43,7 @@ from backfill_assets_tests.browser.site import (
 )
 from backfill_assets_tests.cli.typed import read, run
 from backfill_assets_tests.engine_choice import usual_environ
-from backfill_assets_tests.lakes import delivery, land, make_lake
+from backfill_assets_tests.lakes import delivery, land, make_lake, per_arrival_day
 from backfill_assets_tests.postgres import postgres_server
 from backfill_assets_tests.processes import free_port, until
 from backfill_assets_tests.units import Unit, unit_of
@@ -47,27 +51,66 @@ from backfill_assets_tests.units import Unit, unit_of
 pytestmark = [pytest.mark.usefixtures("spark", "processes", "storages"), pytest.mark.slow]
 pytest.importorskip("dagster_postgres", reason="dagster-postgres is not installed")
 FIRST = date(2024, 3, 1)
-# Days of the lake; runs of single days that wait while the code server is away; for how long it is.
-SIZES = {"small": (8, 2, 0.0), "big": (100, 14, 60.0)}
 SIZE = os.environ.get("BACKFILL_ASSETS_SITE", "small")
-DAYS_COUNT, QUEUED_RUNS, AWAY_SECONDS = SIZES[SIZE]
-DAYS = [str(FIRST + timedelta(n)) for n in range(DAYS_COUNT)]
-PATIENCE_SECONDS = {"small": 240.0, "big": 3600.0}[SIZE]
+DAYS = [str(FIRST + timedelta(n)) for n in range({"small": 8, "big": 100}[SIZE])]
+ROWS = [delivery(n, f"{d} 09:00:00", None, f"k{n}", value=n) for n, d in enumerate(DAYS, 1)]
+PATIENCE_SECONDS = {"small": 900.0, "big": 3600.0}[SIZE]
 LOCATIONS = """{ workspaceOrError { ... on Workspace { locationEntries {
   locationOrLoadError { __typename } } } } }"""
-RUNS = "{ runsOrError { ... on Runs { results { runId status } } } }"
+RUNS = """{ runsOrError { ... on Runs { results {
+  runId status parentRunId startTime tags { key value } } } } }"""
+REPOSITORY = "__repository__"
+SENSORS = """query Sensors($of: RepositorySelector!) { sensorsOrError(repositorySelector: $of) {
+  ... on Sensors { results { name sensorState { id } } } } }"""
+STOP = "mutation Stop($id: String!) { stopSensor(id: $id) { __typename } }"
+START = "mutation Start($of: SensorSelector!) { startSensor(sensorSelector: $of) { __typename } }"
+OF_LANDINGS = ("landing", "late_data")  # sensors that ask for days by what landed
+BACKFILL = "dagster/backfill"  # the tag of a backfill's runs
+NOT_STARTED = "Caught an error dequeuing run"  # as the daemon says of a run without code
+AT_ONCE = 2  # runs at once, by the settings of a site
+FEW, MANY = 2, 14  # runs that wait behind those that die, and while the code server is away
+AWAY_SECONDS = 60.0
 # After the code server is back: a run of another host shows nothing for two minutes, a tick sees it,
 # and on full machines both are late.
 SILENCE_SECONDS = 240.0
+SHOP = """import os
+
+import dagster as dg
+
+from backfill_assets.dagster import build_lake_defs
+
+report = dg.AssetSpec("report", deps=[dg.AssetKey(["shop", "staging"])])
+tables = build_lake_defs(os.environ["BACKFILL_ASSETS_LAKE"], key_prefix="shop")
+defs = dg.Definitions.merge(dg.Definitions(assets=[report]), tables)
+"""
 # A host's name and numbers of processes of one's own: what a machine sees of another one's runs.
 ANOTHER_HOST = ("unshare", "--uts", "--pid", "--fork", "--kill-child", "--mount-proc", "sh", "-c")
 ANOTHER_NAME = ('hostname elsewhere && exec "$@"', "host")
+DAY_OF_COMMAND = ("--from", DAYS[0], "--to", DAYS[0], "--tables", "raw")
 SITE_PARTS = ("Dagster's ", "the code server", "the settings ", "the clock ")
+
+
+@dataclass(frozen=True)
+class SeenRun:
+    """A run, as the web server shows it."""
+
+    status: str
+    parent: str | None  # the run that it tries again
+    backfill: str | None
+    began: float | None
+
+
+@dataclass(frozen=True)
+class Asked:
+    """What was asked for in the browser: backfills, and runs that wait behind them."""
+
+    backfills: list[str]
+    waiting: list[str]
 
 
 @dataclass
 class Servers:
-    """The three services of a site, started as their units say."""
+    """The services of a site, started as their units say."""
 
     units: dict[str, Unit]
     url: str
@@ -87,6 +130,17 @@ class Servers:
         os.killpg(self.running[name].pid, signal.SIGKILL)
         self.running.pop(name).wait()
 
+    def restart(self, *names: str) -> None:
+        """Kill services, and start them again."""
+        for name in names:
+            self.kill(name)
+        self.start(*names)
+        self.wait(self.is_ready)
+
+    def wait(self, done: Callable[[], bool], patience: float = PATIENCE_SECONDS) -> None:
+        """Wait until something is so."""
+        until(done, self.log, patience)
+
     def kill_all(self) -> None:
         """End what still runs."""
         for name in [*self.running]:
@@ -100,16 +154,42 @@ class Servers:
             return None
 
     def is_ready(self) -> bool:
-        """Whether the web server sees the code."""
+        """Whether the web server sees the code of all locations."""
         answer = self.ask(LOCATIONS)
         if answer is None:
             return False
-        [entry] = answer["workspaceOrError"]["locationEntries"]
-        return str(entry["locationOrLoadError"]["__typename"]) == "RepositoryLocation"
+        entries = answer["workspaceOrError"]["locationEntries"]
+        loaded = [e["locationOrLoadError"]["__typename"] for e in entries]
+        return loaded == ["RepositoryLocation"] * len(entries)
 
-    def launch(self, *tables: str) -> str:
-        """Ask for all days of these tables by a backfill of the browser; its id."""
-        return launch_backfill(self.url, tables, DAYS)
+    def locations(self) -> list[dict[str, str]]:
+        """The repositories of all code locations."""
+        names = ["lake", *(["shop"] if SIZE == "big" else [])]
+        return [{"repositoryName": REPOSITORY, "repositoryLocationName": name} for name in names]
+
+    def stop_sensors(self) -> None:
+        """Let no location ask for what landed."""
+        for location in self.locations():
+            for sensor in asked(self.url, SENSORS, of=location)["sensorsOrError"]["results"]:
+                if sensor["name"] in OF_LANDINGS:
+                    told = asked(self.url, STOP, id=sensor["sensorState"]["id"])
+                    assert told["stopSensor"]["__typename"] == "StopSensorMutationResult"
+
+    def start_sensors(self) -> None:
+        """Let the lake's own location ask for what landed."""
+        for name in OF_LANDINGS:
+            told = asked(self.url, START, of=self.locations()[0] | {"sensorName": name})
+            assert told["startSensor"]["__typename"] == "Sensor"
+
+    def launch(self) -> Asked:
+        """Ask in the browser for all days by two backfills."""
+        tables = (("raw",), ("raw", "staging"))
+        return Asked([launch_backfill(self.url, names, DAYS) for names in tables], [])
+
+    def queue(self, asked: Asked, count: int) -> None:
+        """Ask in the browser for so many single days, too."""
+        for day in DAYS[:count]:
+            asked.waiting.append(launch_run(self.url, "lake", "raw", day))
 
     def launch_plan(self) -> str:
         """Let the daemon make all days again by a plan; its id."""
@@ -119,22 +199,44 @@ class Servers:
         read(run("run", found, "--daemon", "--json", "--lake", self.lake))
         return found
 
-    def await_success(self, backfill: str) -> None:
-        """Wait until a backfill ended, which must be well."""
+    def states_of(self, asked: Asked) -> tuple[set[str], set[str]]:
+        """How its backfills and its waiting runs stand."""
+        seen = self.runs()
+        backfills = {backfill_status(self.url, found) for found in asked.backfills}
+        return backfills, {seen[run_id].status for run_id in asked.waiting}
+
+    def await_success(self, asked: Asked) -> None:
+        """Wait until all that was asked for ended, which must be well."""
 
         def has_ended() -> bool:
             with suppress(OSError):
-                return backfill_status(self.url, backfill).startswith(("COMPLETED", "FAILED"))
+                backfills, runs = self.states_of(asked)
+                ended = all(state.startswith(("COMPLETED", "FAILED")) for state in backfills)
+                return ended and runs <= {"SUCCESS", "FAILURE", "CANCELED"}
             return False
 
-        until(has_ended, self.log, PATIENCE_SECONDS)
-        status = backfill_status(self.url, backfill)
-        assert status == "COMPLETED_SUCCESS", self.log.read_text()[-4000:]
+        self.wait(has_ended)
+        told = (self.runs(), self.log.read_text()[-4000:])
+        assert self.states_of(asked) == ({"COMPLETED_SUCCESS"}, {"SUCCESS"}), told
 
-    def run_states(self) -> dict[str, str]:
-        """By its id how each run ended, or stands."""
+    def runs(self) -> dict[str, SeenRun]:
+        """By its id each run."""
         found = self.ask(RUNS)["runsOrError"]["results"]
-        return {str(run["runId"]): str(run["status"]) for run in found}
+        tags = {r["runId"]: {tag["key"]: tag["value"] for tag in r["tags"]} for r in found}
+        return {
+            r["runId"]: SeenRun(
+                r["status"], r["parentRunId"], tags[r["runId"]].get(BACKFILL), r["startTime"]
+            )
+            for r in found
+        }
+
+    def runs_at_work(self) -> dict[str, SeenRun]:
+        """The runs that have begun and not ended."""
+        return {run_id: run for run_id, run in self.runs().items() if run.status == "STARTED"}
+
+    def backfills_at_work(self) -> set[str | None]:
+        """The backfills of all runs that have begun and not ended, None for a run of none."""
+        return {run.backfill for run in self.runs_at_work().values()}
 
     def doctor_said(self) -> dict[str, tuple[str, str]]:
         """What the doctor finds of the site, by what it looked at: the level and what was found."""
@@ -148,9 +250,8 @@ class Servers:
 
 @pytest.fixture
 def landed(tmp_path: Path) -> Lake:
-    """A lake in a folder, with deliveries that nothing has loaded."""
-    rows = [delivery(n, f"{d} 09:00:00", None, f"k{n}", value=n) for n, d in enumerate(DAYS, 1)]
-    return make_lake(tmp_path / "lake", rows, DAYS[0])
+    """A lake in a folder, in which nothing has landed yet."""
+    return make_lake(tmp_path / "lake", [], DAYS[0])
 
 
 @pytest.fixture
@@ -185,6 +286,8 @@ def servers(
         web_port=free_port(),
     )
     files = {**unit_files(site), "dagster.yaml": settings_text(has_postgres=True)}
+    if SIZE == "big":
+        files |= _second_location(files)
     for name, text in files.items():
         (home / name).write_text(text)
     units = {
@@ -213,36 +316,78 @@ def test_backfills_runs_and_late_data_outlive_the_death_of_each_process(
     servers: Servers,
 ) -> None:
     servers.start("code", through=_another_host())
-    servers.start("web", "daemon")
-    until(servers.is_ready, servers.log, PATIENCE_SECONDS)
-    backfills = [servers.launch("raw"), servers.launch("raw", "staging")]
-    until(lambda: "STARTED" in servers.run_states().values(), servers.log, PATIENCE_SECONDS)
-    servers.kill("daemon")
-    servers.kill("web")
-    servers.start("web", "daemon")
-    until(servers.is_ready, servers.log, PATIENCE_SECONDS)
-    until(lambda: _all_well(servers), servers.log, PATIENCE_SECONDS)
-    waiting = [launch_run(servers.url, "lake", "raw", day) for day in DAYS[:QUEUED_RUNS]]
-    dying = [run_id for run_id, state in servers.run_states().items() if state == "STARTED"]
-    servers.kill("code")  # with the runs that it works on, which are asked for once more
-    killed = time.monotonic()
-    until(lambda: not servers.is_ready(), servers.log, PATIENCE_SECONDS)
-    until(lambda: time.monotonic() > killed + AWAY_SECONDS, servers.log, PATIENCE_SECONDS)
-    assert [
-        level for level, what in servers.doctor_said().values() if "gives no definitions" in what
-    ] == ["error"]
-    servers.start("code")
-    until(lambda: _have_ended(servers, dying), servers.log, SILENCE_SECONDS)
-    for backfill in backfills:
-        servers.await_success(backfill)
-    until(lambda: _have_ended(servers, waiting), servers.log, PATIENCE_SECONDS)
+    servers.start(*servers.units.keys() - {"code"})
+    servers.wait(servers.is_ready)
+    servers.stop_sensors()  # what lands is for the browser's backfills
+    for name, rows in per_arrival_day(ROWS).items():
+        land(servers.landed, name, rows)
+    dead = _kill_amid_work(servers)
+    servers.wait(lambda: _all_well(servers))
+    if SIZE == "big":
+        _keep_code_away(servers)
     late = delivery(999, f"{DAYS[-1]} 22:00:00", f"{DAYS[1]} 10:00:00", "late", value=5)
     land(servers.landed, "late.jsonl", [late])
-    until(lambda: "late" in _keys_of(servers.lake), servers.log, PATIENCE_SECONDS)
+    servers.start_sensors()
+    servers.wait(lambda: "late" in _keys_of(servers.lake))
     if SIZE == "big":
         plan = servers.launch_plan()
-        until(lambda: _is_finished(servers, plan), servers.log, PATIENCE_SECONDS)
+        servers.wait(lambda: _is_finished(servers, plan))
     assert _keys_of(servers.lake) == {"late", *(f"k{n}" for n, _ in enumerate(DAYS, 1))}
+    assert {i for i, run in servers.runs().items() if run.status == "FAILURE"} == dead
+
+
+def _kill_amid_work(servers: Servers) -> set[str]:
+    """Kill each of the three while two backfills are at work and runs wait behind them: the runs
+    that the code server worked on are asked for once more, and all ends well. The ids of these."""
+    with load_lock(place_at(local_root(servers.lake))):  # no run ends before its death
+        asked = servers.launch()
+        servers.wait(lambda: servers.backfills_at_work() == {*asked.backfills})
+        servers.queue(asked, FEW)
+        servers.restart("daemon", "web")
+        assert servers.states_of(asked) == ({"REQUESTED"}, {"QUEUED"})
+        dying = [*servers.runs_at_work()]
+        servers.kill("code")
+        servers.wait(lambda: not servers.is_ready())
+    _see_code_away(servers)
+    read(run("backfill", *DAY_OF_COMMAND, "--json", "--lake", servers.lake))  # by a person beside
+    servers.start("code")
+    servers.wait(servers.is_ready)
+    servers.wait(lambda: _are_dead(servers, dying), SILENCE_SECONDS)
+    servers.await_success(asked)
+    servers.wait(lambda: _states_again(servers, dying) == ["SUCCESS"] * len(dying))
+    return {*dying}
+
+
+def _keep_code_away(servers: Servers) -> None:
+    """Kill the code server for a minute while two backfills and runs wait behind those of another
+    location, and these end meanwhile: all wait, none fails, nothing is made twice."""
+    tries = servers.log.read_text().count(NOT_STARTED)
+    with load_lock(place_at(local_root(servers.lake))):
+        shop = [launch_run(servers.url, "shop", "shop/raw", day) for day in DAYS[:AT_ONCE]]
+        servers.wait(lambda: {*servers.runs_at_work()} == {*shop})
+        asked = servers.launch()
+        servers.wait(lambda: {r.backfill for r in servers.runs().values()} >= {*asked.backfills})
+        servers.queue(asked, MANY)
+        servers.kill("code")
+        killed = time.monotonic()
+    before = servers.runs()
+    servers.wait(lambda: {servers.runs()[run_id].status for run_id in shop} == {"SUCCESS"})
+    _see_code_away(servers)
+    servers.wait(lambda: time.monotonic() > killed + AWAY_SECONDS)
+    servers.wait(lambda: servers.log.read_text().count(NOT_STARTED) > tries)
+    assert {servers.runs()[run_id].began for run_id in asked.waiting} == {None}
+    backfills, _ = servers.states_of(asked)
+    assert backfills == {"REQUESTED"}
+    servers.start("code")
+    servers.await_success(asked)
+    assert [r for i, r in servers.runs().items() if i not in before and r.parent] == []
+
+
+def _see_code_away(servers: Servers) -> None:
+    """The doctor names the code server that is away."""
+    servers.wait(lambda: not servers.is_ready())
+    said = servers.doctor_said()
+    assert [level for level, what in said.values() if "gives no definitions" in what] == ["error"]
 
 
 def _another_host() -> tuple[str, ...]:
@@ -253,15 +398,34 @@ def _another_host() -> tuple[str, ...]:
     return whole if tried else ()
 
 
+def _second_location(files: Mapping[str, str]) -> dict[str, str]:
+    """The files of a site with a second code location: its code, its unit, and the workspace."""
+    port = str(free_port())
+    unit, workspace = files["lake-code.service"], yaml.safe_load(files["workspace.yaml"])
+    server = {"host": "127.0.0.1", "port": int(port), "location_name": "shop"}
+    workspace["load_from"].append({"grpc_server": server})
+    command = re.sub(r"-m \S+ (.*) -p \d+$", rf"-f shop.py \1 -p {port}", unit, flags=re.MULTILINE)
+    return {
+        "shop.py": SHOP,
+        "lake-shop.service": command,
+        "workspace.yaml": yaml.safe_dump(workspace),
+    }
+
+
 def _all_well(servers: Servers) -> bool:
     """Whether the doctor finds nothing amiss of the site, whose daemon has shown all its parts."""
     return {level for level, _ in servers.doctor_said().values()} == {"ok"}
 
 
-def _have_ended(servers: Servers, runs: list[str]) -> bool:
-    """Whether these runs ended, each of them well but for those that died with the code server."""
-    states = [servers.run_states()[run_id] for run_id in runs]
-    return {*states} <= {"SUCCESS", "FAILURE"} and states.count("FAILURE") <= 2
+def _are_dead(servers: Servers, runs: list[str]) -> bool:
+    """Whether these runs were ended, as their processes were."""
+    seen = servers.runs()
+    return {seen[run_id].status for run_id in runs} == {"FAILURE"}
+
+
+def _states_again(servers: Servers, runs: list[str]) -> list[str]:
+    """How the runs stand that try these again."""
+    return [run.status for run in servers.runs().values() if run.parent in runs]
 
 
 def _is_finished(servers: Servers, plan: str) -> bool:
