@@ -80,8 +80,10 @@ import dagster as dg
 from backfill_assets.dagster import build_lake_defs
 
 report = dg.AssetSpec("report", deps=[dg.AssetKey(["shop", "staging"])])
-tables = build_lake_defs(os.environ["BACKFILL_ASSETS_LAKE"], key_prefix="shop")
-defs = dg.Definitions.merge(dg.Definitions(assets=[report]), tables)
+defs = dg.Definitions.merge(
+    dg.Definitions(assets=[report]),
+    build_lake_defs(os.environ["BACKFILL_ASSETS_LAKE"], key_prefix="shop"),
+)
 """
 # A host's name and numbers of processes of one's own: what a machine sees of another one's runs.
 ANOTHER_HOST = ("unshare", "--uts", "--pid", "--fork", "--kill-child", "--mount-proc", "sh", "-c")
@@ -194,7 +196,7 @@ class Servers:
     def launch_plan(self) -> str:
         """Let the daemon make all days again by a plan; its id."""
         span = ["--partitions", f"{DAYS[0]}..{DAYS[-1]}", "--tables", "raw,staging", "--force"]
-        words = ["plan", *span, "--chunk", "50d", "--canary", "0"]
+        words = ["plan", *span, "--chunk", "25d", "--canary", "0"]
         found = str(read(run(*words, "--json", "--lake", self.lake))["id"])
         read(run("run", found, "--daemon", "--json", "--lake", self.lake))
         return found
