@@ -338,7 +338,6 @@ def orders_of_second_day(lake: Lake) -> set[tuple[object, ...]]:
 
 
 @pytest.mark.users_do
-@pytest.mark.in_turn("what Spark writes")
 def test_what_spark_writes_is_followed_by_its_days(
     tmp_path: Path, spark: "SparkSession", storages: None
 ) -> None:
