@@ -63,6 +63,8 @@ from backfill_assets.plans.work import PARENT, ROOT, ChunkMaker
 from backfill_assets.reading.claims import holding_plans
 
 BACKFILL_RANGE, RUN_CHUNKS = "backfill_range", "run_chunks"
+# Of runs that have a process, and a place among those at once.
+AT_WORK = (dg.DagsterRunStatus.STARTED, dg.DagsterRunStatus.CANCELING)
 # The sensor `plans` goes on with a plan whose runner was killed.
 NO_RETRY = {"dagster/max_retries": "0"}
 JobOf = Callable[[Collection[str]], dg.JobDefinition]
@@ -261,8 +263,8 @@ def plans_tick(instance: dg.DagsterInstance, lake_context: LakeContext) -> Tick:
     other sensors are off would keep them, and their places."""
     (lake, pipeline), naming = lake_context.look(), lake_context.naming
     tick, active, waiting = Tick(), active_plans(lake), {h.plan.id: h for h in holding_plans(lake)}
-    started = dg.RunsFilter(statuses=[dg.DagsterRunStatus.STARTED])
-    dead = end_dead_runs(instance, lake) if active or instance.get_runs_count(started) else []
+    at_work = dg.RunsFilter(statuses=[*AT_WORK])
+    dead = end_dead_runs(instance, lake) if active or instance.get_runs_count(at_work) else []
     if not active:
         return Tick(notes=[*dead, "no plan is under way"])
     view = read_view(lake, pipeline.contracts)

@@ -130,11 +130,15 @@ def ticked(lake: Made, instance: dg.DagsterInstance) -> Tick:
     return plans_tick(instance, LakeContext(lake[0].root, tables))
 
 
+@pytest.mark.parametrize("is_canceled", [False, True])
 def test_without_a_plan_a_run_whose_process_is_gone_is_ended(
-    lake: Made, instance: dg.DagsterInstance
+    lake: Made, instance: dg.DagsterInstance, is_canceled: bool
 ) -> None:
     assert ticked(lake, instance).notes == ["no plan is under way"]
     dead = begun(instance, lake[0], DEAD)
+    run = instance.get_run_by_id(dead)
+    if is_canceled and run is not None:
+        instance.report_run_canceling(run)
     told = [f"run {dead} ended: its process is gone", "no plan is under way"]
     assert ticked(lake, instance).notes == told
 
