@@ -9,6 +9,7 @@ from backfill_assets_tests.engine_choice import (
     TURN,
     TURNS,
     is_between_turns,
+    is_of_today,
     of_today,
     why_no_sail,
 )
@@ -26,6 +27,19 @@ def test_a_name_is_on_spark_on_one_of_the_days_of_all_turns(
         monkeypatch.setenv(TURN, str(day))
         on_spark += not is_between_turns(name)
     assert on_spark == (TURNS if why_no_sail() else 1)
+
+
+def test_a_run_with_turns_plays_a_long_module_every_third_day(
+    request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    played = list[bool]()
+    request.node.add_marker(pytest.mark.long)
+    for day in range(20_000, 20_000 + TURNS):
+        monkeypatch.setenv(TURN, str(day))
+        played.append(is_of_today(request.node))
+    assert played.count(True) == TURNS // EVERY_THIRD
+    monkeypatch.delenv(TURN)
+    assert is_of_today(request.node)
 
 
 @pytest.mark.parametrize("name", NAMES)
