@@ -150,17 +150,28 @@ def retype_column(table: Path, column: str, kind: str, version: int, time: int) 
     (table / commit_name(version)).write_text("".join(f"{json.dumps(a)}\n" for a in actions))
 
 
-def rename_columns(table: Path, names: Mapping[str, str], version: int = 0, *, of: int = 0) -> None:
+def rename_columns(
+    table: Path,
+    names: Mapping[str, str],
+    version: int = 0,
+    *,
+    of: int = 0,
+    without: Collection[str] = (),
+) -> None:
     """Let a commit say that the columns of the table are mapped by name, and that those of files
-    (the keys) are called so in the table from then on. `of`: the commit that told its columns."""
+    (the keys) are called so in the table from then on. `of`: the commit that told its columns;
+    `without`: those of files that the table then has no more."""
     log = table / commit_name(version)
     actions = [json.loads(line) for line in (table / commit_name(of)).read_text().splitlines()]
     (metadata,) = (action["metaData"] for action in actions if "metaData" in action)
     metadata["configuration"]["delta.columnMapping.mode"] = "name"
     schema = json.loads(metadata["schemaString"])
-    for field in schema["fields"]:
+    for number, field in enumerate(schema["fields"], 1):
+        field["metadata"].setdefault("delta.columnMapping.id", number)
         stored = field["metadata"].setdefault("delta.columnMapping.physicalName", field["name"])
         field["name"] = names.get(stored, stored)
+    metadata["configuration"]["delta.columnMapping.maxColumnId"] = str(len(schema["fields"]))
+    schema["fields"] = [f for f in schema["fields"] if f["name"] not in without]
     metadata["schemaString"] = json.dumps(schema)
     lines = [line for line in log.read_text().splitlines() if "metaData" not in json.loads(line)]
     log.write_text("".join(f"{line}\n" for line in (*lines, json.dumps({"metaData": metadata}))))

@@ -129,7 +129,7 @@ DECIDES_NO_ROW = {
     "kernel.write.session",
 }
 PINNED = {
-    "raw 1": "d44c936af63ceac7e7808005274fc5d5",
+    "raw 1": "dea2613b41eb71d87456c5846d230e95",
     "staging 2": "5ba6cbecd3b2517e9788b2cdd61baace",
     "staging of a table 1": "66eba71cf1686f07727a96e02090a3ef",
     "features 1": "6a09634f626f5be32fb5e98d601d595a",

@@ -51,7 +51,12 @@ from backfill_assets.intake.source_position import (
     newest_mark,
     typed_columns,
 )
-from backfill_assets.intake.stored_names import mapping_mode, named_paths
+from backfill_assets.intake.stored_names import (
+    mapping_mode,
+    named_paths,
+    newest_number,
+    returned_paths,
+)
 from backfill_assets.kernel.core.clock import utc_now
 from backfill_assets.kernel.core.errors import SettingsError
 from backfill_assets.kernel.core.texts import printable_text
@@ -266,6 +271,7 @@ def _state_at(table: Place, version: int) -> TableState:
             partitioned_by,
             columns=frozenset(column_names(schema)),
             mapping=mapping_mode(metadata.configuration),
+            numbered=newest_number(metadata.configuration),
         )
     )
 
@@ -285,16 +291,28 @@ def _state_after(
         if protocol := action.get("protocol"):
             _refuse_features(table, version, protocol.get("readerFeatures") or ())
         if metadata := action.get("metaData"):
-            partitioned_by = tuple(metadata.get("partitionColumns") or ())
-            # a pipeline makes a table before it knows its columns
-            schema = metadata.get("schemaString") or ""
-            columns = state.columns.union(column_names(schema) if schema else ())
-            mapping = mapping_mode(metadata.get("configuration") or {})
-            identity = str(metadata.get("id") or "")
-            kinds = state.kinds | typed_columns(state.schema)
-            after = TableState(identity, schema, partitioned_by, state.time, columns, mapping)
-            state = replace(_with_paths(after, state.paths), kinds=kinds)
+            state = _state_of_metadata(state, metadata)
     return state
+
+
+def _state_of_metadata(state: TableState, metadata: Mapping[str, Any]) -> TableState:
+    """The state of a table that a commit gave other columns or properties."""
+    # a pipeline makes a table before it knows its columns
+    schema, configuration = metadata.get("schemaString") or "", metadata.get("configuration") or {}
+    mapping, earlier = mapping_mode(configuration), state.paths
+    if mapping and schema:
+        earlier |= returned_paths(schema, state.numbered, state.paths)
+    after = TableState(
+        str(metadata.get("id") or ""),
+        schema,
+        tuple(metadata.get("partitionColumns") or ()),
+        state.time,
+        state.columns.union(column_names(schema) if schema else ()),
+        mapping,
+        kinds=state.kinds | typed_columns(state.schema),
+        numbered=max(newest_number(configuration), state.numbered if mapping else 0),
+    )
+    return _with_paths(after, earlier)
 
 
 def _committed_ms(table: Place, version: int, actions: Sequence[Mapping[str, Any]]) -> int:

@@ -44,6 +44,7 @@ class TableState:
     mapping: str = ""  # of its columns to those in its files: `name`, `id`, "" for none
     # Of mapped columns, what they have been called since reading began (`named_paths`).
     paths: frozenset[str] = frozenset()
+    numbered: int = 0  # the newest number of a mapped column, or of a field in one, so far
     # The types that columns had since reading began, before the last schema (`typed_columns`).
     kinds: frozenset[str] = frozenset()
 

@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     import pyarrow as pa
 
 MODE = "delta.columnMapping.mode"  # of a table: none, name or id
+NEWEST = "delta.columnMapping.maxColumnId"  # of a table: the last number of a field
 STORED_NAME, STORED_ID = "delta.columnMapping.physicalName", "delta.columnMapping.id"
 FIELD_ID = b"PARQUET:field_id"  # as Arrow tells the number of a field in a file
 
@@ -26,6 +27,18 @@ def mapping_mode(configuration: Mapping[str, str | None]) -> str:
     they are called alike."""
     mode = configuration.get(MODE) or "none"
     return "" if mode == "none" else mode
+
+
+def newest_number(configuration: Mapping[str, str | None]) -> int:
+    """The number of the field that a table, by its properties, got last; 0 of one without
+    mapping."""
+    return _whole_number(configuration.get(NEWEST)) if mapping_mode(configuration) else 0
+
+
+def _whole_number(told: object) -> int:
+    """The number that a log says, in whatever form; 0 where it says none."""
+    text = str(told)
+    return int(text) if text.isdecimal() else 0
 
 
 def stored_name(field: Mapping[str, Any]) -> str:
@@ -45,15 +58,33 @@ def named_paths(schema: str) -> frozenset[str]:
     found = set[str]()
     for field in json.loads(schema)["fields"]:
         column = str(field["name"])
-        for path, stored in _paths_of(field, "", ""):
+        for path, stored, _ in _paths_of(field, "", ""):
             found.add(json.dumps([column, path, stored]))
     return frozenset(found)
 
 
-def _paths_of(field: Mapping[str, Any], above: str, stored_above: str) -> Iterator[tuple[str, str]]:
-    """The path of a field, and of each one in it, by names and as it is in files."""
+def returned_paths(schema: str, newest: int, known: Iterable[str]) -> frozenset[str]:
+    """The columns and fields that a table has again, and that its schemas since reading began
+    lacked: `known` (texts of `named_paths`) tells these schemas, and a new field would have a
+    number above `newest`, the last one before. Rows that came under those schemas were read
+    without the field. Each is a text of `named_paths` whose path in files is that of no field."""
+    stored_before = {stored for _, _, stored in map(json.loads, known)}
+    found = set[str]()
+    for field in json.loads(schema)["fields"]:
+        for path, stored, number in _paths_of(field, "", ""):
+            if 0 < number <= newest and stored not in stored_before:
+                lacking = f"{stored.rpartition('/')[0]}/"
+                found.add(json.dumps([str(field["name"]), path, lacking]))
+    return frozenset(found)
+
+
+def _paths_of(
+    field: Mapping[str, Any], above: str, stored_above: str
+) -> Iterator[tuple[str, str, int]]:
+    """The path of a field, and of each one in it, by names and as it is in files, with its number
+    (0: it has none)."""
     path, stored = f"{above}/{field['name']}", f"{stored_above}/{stored_name(field)}"
-    yield path, stored
+    yield path, stored, _whole_number((field.get("metadata") or {}).get(STORED_ID))
     for inner in _fields_within(field["type"]):
         yield from _paths_of(inner, path, stored)
 
@@ -84,7 +115,7 @@ def doubted_columns(paths: Collection[str], schema: str) -> frozenset[str]:
     """The names, in small letters, of columns of whose earlier rows no name tells the values, by
     the texts of `named_paths` of all schemas that the table had, `schema` the last: the column's
     name, or one that it had, was another column's, too, or a field in it was called otherwise or
-    was another one."""
+    was another one; or either was gone for a while (`returned_paths`)."""
     by_name = defaultdict[str, set[str]](set)
     for name, roots in _roots_by_name(paths).items():
         by_name[name.lower()] |= roots

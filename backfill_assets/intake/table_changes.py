@@ -377,8 +377,8 @@ def _refuse_renamed_columns(position: Position, source: SourceSettings) -> None:
             fix = f"Name {name} in select: rows that came before are read under that name, too"
         elif column.lower() in doubted:
             culprit = (
-                f"up to version {position.version} another column was called {column}, or a field "
-                "in it otherwise, and select reads it"
+                f"up to version {position.version} no column, or another one, was called {column}, "
+                "or a field in it otherwise, and select reads it"
             )
             fix = (
                 "Name in select what the column is called now, and begin with what the table "

@@ -14,7 +14,7 @@ from deltalake import DeltaTable
 from backfill_assets.intake.files import LandingError
 from backfill_assets.intake.log_reading import list_log, log_versions
 from backfill_assets.intake.source_log import brought_contents
-from backfill_assets.intake.stored_names import earlier_names
+from backfill_assets.intake.stored_names import doubted_columns, earlier_names
 from backfill_assets.kernel.core.errors import SettingsError
 from backfill_assets.kernel.place.choice import place_of_others
 from backfill_assets.kernel.tables.settings import load_settings
@@ -149,6 +149,16 @@ def test_names_that_columns_had_are_forgotten_where_reading_begins(table: Path) 
     log = list_log(place_of_others(str(table)))
     states = [brought_contents(log, log_versions(log), first)[1] for first in (0, 1)]
     assert [earlier_names(s.paths, s.schema) for s in states] == [{"number": "id_now"}, {}]
+
+
+def test_a_column_that_was_gone_where_reading_began_and_came_back_is_doubted(table: Path) -> None:
+    append(table, "2024-03-03 20:00", ROW)
+    for version, without in enumerate(((), ("n",), ())):
+        rename_columns(table, {}, version, without=without)
+    log = list_log(place_of_others(str(table)))
+    states = [brought_contents(log, range(3), first)[1] for first in (0, 1, 2)]
+    doubted = [doubted_columns(state.paths, state.schema) for state in states]
+    assert doubted == [frozenset(), {"n"}, frozenset()], "of a restored table, from version 1 on"
 
 
 def test_the_files_of_a_commit_follow_one_another_and_what_was_held_before_comes_first(

@@ -17,6 +17,7 @@ from backfill_assets.intake.stored_names import (
     earlier_names,
     mapping_mode,
     named_paths,
+    returned_paths,
     stored_columns,
     with_later_names,
 )
@@ -142,6 +143,17 @@ def test_a_column_in_which_a_field_was_renamed_or_made_anew_is_doubted() -> None
         assert doubted_columns(paths_of(first, other), other) == {"s"}
     moved = nested("t", "a", 4)
     assert doubted_columns(paths_of(first, moved), moved) == frozenset()
+
+
+def test_a_column_or_a_field_that_comes_back_was_gone_while_rows_were_read() -> None:
+    inner = [field("a", "long", 3), field("b", "long", 4)]
+    gone = json.dumps(struct(field("id", "long", 1), field("s", struct(inner[0]), 2)))
+    back = json.dumps(struct(field("id", "long", 1), field("s", struct(*inner), 2)))
+    for newest, doubted in ((4, {"s"}), (3, set[str]())):
+        paths = paths_of(gone, back) | returned_paths(back, newest, named_paths(gone))
+        assert doubted_columns(paths, back) == doubted, "its number says whether it is new"
+    known = paths_of(back, gone)
+    assert returned_paths(back, 4, known) == frozenset(), "its rows came while it was there"
 
 
 def test_an_earlier_schema_gets_the_later_names_of_its_columns() -> None:

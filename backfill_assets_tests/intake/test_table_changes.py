@@ -412,7 +412,10 @@ VARIANT = {"name": "v", "type": "variant", "nullable": True, "metadata": {}}
     [
         ("now AS event_key", ""),
         ("before AS event_key", "its column before is called now now.*Name now in select"),
-        ("twice AS event_key", "another column was called twice.*first_version = 1 beside table"),
+        (
+            "twice AS event_key",
+            "no column, or another one, was called twice.*first_version = 1 beside table",
+        ),
         ("v AS event_key", "the column v of the table orders holds VARIANT.*Leave it out"),
         ("other AS event_key", ""),
     ],
