@@ -152,6 +152,13 @@ VARIANTS = (
         "big",
         "site: 100 days in a bucket, 14 runs wait",
     ),
+    stories(
+        "site-cluster",
+        "test_processes_apart.py",
+        "BACKFILL_ASSETS_SITE",
+        "cluster",
+        "site: 16 days in a bucket that a standalone cluster computes",
+    ),
     Variant(
         "simulation",
         (sys.executable, "-m", f"{TESTS}.simulation", "--seeds", "1000000", "--minutes", "120"),

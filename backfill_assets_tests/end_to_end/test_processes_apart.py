@@ -4,7 +4,8 @@ records in PostgreSQL: each killed with SIGKILL and started again, as systemd do
 Here: backfills and runs of the browser go on, none is given up, no day is missing, and what the
 doctor says of the site. Eight days of a lake in a folder in `.ci/run`; `thorough.py` has a hundred
 of one in a bucket, runs that die on another host, a second code location, a code server that is
-away for a minute while others work, and a plan by the daemon. Not here: the text of units
+away for a minute while others work, and a plan by the daemon; and the same with fewer days that a
+standalone cluster computes. Not here: the text of units
 (`cli.test_site_files`), plans alone (`test_plan_daemon`), a run that is killed
 (`test_dagster_on_postgres`).
 """
@@ -42,19 +43,27 @@ from backfill_assets_tests.browser.site import (
     launch_run,
 )
 from backfill_assets_tests.cli.typed import read, run
+from backfill_assets_tests.end_to_end.test_bucket_elsewhere import IN_PYTHON, QUICK
+from backfill_assets_tests.end_to_end.test_cluster_deaths import SMALL
+from backfill_assets_tests.end_to_end.test_machines import Cluster, cluster, of_cluster
 from backfill_assets_tests.engine_choice import usual_environ
 from backfill_assets_tests.lakes import delivery, land, make_lake, per_arrival_day
 from backfill_assets_tests.postgres import postgres_server
 from backfill_assets_tests.processes import free_port, until
 from backfill_assets_tests.units import Unit, unit_of
 
-pytestmark = [pytest.mark.usefixtures("spark", "processes", "storages"), pytest.mark.slow]
 pytest.importorskip("dagster_postgres", reason="dagster-postgres is not installed")
 FIRST = date(2024, 3, 1)
 SIZE = os.environ.get("BACKFILL_ASSETS_SITE", "small")
-DAYS = [str(FIRST + timedelta(n)) for n in range({"small": 8, "big": 100}[SIZE])]
+IS_SMALL, IS_ON_CLUSTER = SIZE == "small", SIZE == "cluster"
+pytestmark = [
+    pytest.mark.usefixtures("spark", "processes", "storages"),
+    pytest.mark.slow,
+    *([pytest.mark.on_spark("its cluster is Spark's own")] if IS_ON_CLUSTER else []),
+]
+DAYS = [str(FIRST + timedelta(n)) for n in range({"small": 8, "cluster": 16, "big": 100}[SIZE])]
 ROWS = [delivery(n, f"{d} 09:00:00", None, f"k{n}", value=n) for n, d in enumerate(DAYS, 1)]
-PATIENCE_SECONDS = {"small": 900.0, "big": 3600.0}[SIZE]
+PATIENCE_SECONDS = 900.0 if IS_SMALL else 3600.0
 LOCATIONS = """{ workspaceOrError { ... on Workspace { locationEntries {
   locationOrLoadError { __typename } } } } }"""
 RUNS = """{ runsOrError { ... on Runs { results {
@@ -89,6 +98,8 @@ defs = dg.Definitions.merge(
 ANOTHER_HOST = ("unshare", "--uts", "--pid", "--fork", "--kill-child", "--mount-proc", "sh", "-c")
 ANOTHER_NAME = ('hostname elsewhere && exec "$@"', "host")
 DAY_OF_COMMAND = ("--from", DAYS[0], "--to", DAYS[0], "--tables", "raw")
+# Names of what the services need to reach the lake, and to start an engine.
+OF_PLACE = ("AWS_", STATE_VARIABLE, "SPARK_LOCAL_IP", "JAVA_HOME")
 SITE_PARTS = ("Dagster's ", "the code server", "the settings ", "the clock ")
 
 
@@ -166,7 +177,7 @@ class Servers:
 
     def locations(self) -> list[dict[str, str]]:
         """The repositories of all code locations."""
-        names = ["lake", *(["shop"] if SIZE == "big" else [])]
+        names = ["lake", *([] if IS_SMALL else ["shop"])]
         return [{"repositoryName": REPOSITORY, "repositoryLocationName": name} for name in names]
 
     def stop_sensors(self) -> None:
@@ -196,7 +207,7 @@ class Servers:
     def launch_plan(self) -> str:
         """Let the daemon make all days again by a plan; its id."""
         span = ["--partitions", f"{DAYS[0]}..{DAYS[-1]}", "--tables", "raw,staging", "--force"]
-        words = ["plan", *span, "--chunk", "25d", "--canary", "0"]
+        words = ["plan", *span, "--chunk", f"{len(DAYS) // 4}d", "--canary", "0"]
         found = str(read(run(*words, "--json", "--lake", self.lake))["id"])
         read(run("run", found, "--daemon", "--json", "--lake", self.lake))
         return found
@@ -257,16 +268,39 @@ def landed(tmp_path: Path) -> Lake:
 
 
 @pytest.fixture
+def workers(
+    bucket_address: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> Iterator[Cluster]:
+    """A standalone cluster of one worker that reaches the bucket."""
+    for name, value in of_cluster().items():
+        monkeypatch.setenv(name, value)
+    with cluster(tmp_path / "cluster", {}) as made:
+        made.join()
+        yield made
+
+
+def _on_cluster(text: str, workers: Cluster) -> str:
+    """The settings of a lake with a small cluster as its engine."""
+    engine, confs = IN_PYTHON.format(workers.master).split("\n", 1)
+    there = {name: value for name, value in QUICK.items() if name != "spark.master"}
+    lines = "".join(f'\n"{name}" = "{value}"' for name, value in {**there, **SMALL}.items())
+    text = text.replace("[spark]", f"[spark]\n{engine}")
+    return f"{text}\n{confs}{lines}\n"
+
+
+@pytest.fixture
 def address(
     landed: Lake, request: pytest.FixtureRequest, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> str:
     """The address of the lake: that folder, or one in a bucket with its settings and deliveries,
-    whose local folder is the test's own."""
-    if SIZE == "small":
+    whose local folder is the test's own, and which a cluster may compute."""
+    if IS_SMALL:
         return landed.address
     found = str(request.getfixturevalue("bucket_address"))
     monkeypatch.setenv(STATE_VARIABLE, str(tmp_path / "state"))
     text = (landed.root / FILE_NAME).read_text().replace("landing/**", f"{landed.root}/landing/**")
+    if IS_ON_CLUSTER:
+        text = _on_cluster(text, request.getfixturevalue("workers"))
     place_at(local_root(found)).write(FILE_NAME, text.encode())
     return found
 
@@ -288,7 +322,7 @@ def servers(
         web_port=free_port(),
     )
     files = {**unit_files(site), "dagster.yaml": settings_text(has_postgres=True)}
-    if SIZE == "big":
+    if not IS_SMALL:
         files |= _second_location(files)
     for name, text in files.items():
         (home / name).write_text(text)
@@ -302,8 +336,8 @@ def servers(
         secrets = {
             "DAGSTER_POSTGRES_URL": records.replace("postgresql://", "postgresql+psycopg2://"),
             "DAGSTER_DISABLE_TELEMETRY": "1",
-            **usual_environ(),
-            **{n: v for n, v in os.environ.items() if n.startswith(("AWS_", STATE_VARIABLE))},
+            **({} if IS_ON_CLUSTER else usual_environ()),
+            **{n: v for n, v in os.environ.items() if n.startswith(OF_PLACE)},
         }
         for name, value in {**secrets, "DAGSTER_HOME": str(home)}.items():
             monkeypatch.setenv(name, value)  # of commands beside the services
@@ -325,13 +359,13 @@ def test_backfills_runs_and_late_data_outlive_the_death_of_each_process(
         land(servers.landed, name, rows)
     dead = _kill_amid_work(servers)
     servers.wait(lambda: _all_well(servers))
-    if SIZE == "big":
+    if not IS_SMALL:
         _keep_code_away(servers)
     late = delivery(999, f"{DAYS[-1]} 22:00:00", f"{DAYS[1]} 10:00:00", "late", value=5)
     land(servers.landed, "late.jsonl", [late])
     servers.start_sensors()
     servers.wait(lambda: "late" in _keys_of(servers.lake))
-    if SIZE == "big":
+    if not IS_SMALL:
         plan = servers.launch_plan()
         servers.wait(lambda: _is_finished(servers, plan))
     assert _keys_of(servers.lake) == {"late", *(f"k{n}" for n, _ in enumerate(DAYS, 1))}
@@ -396,7 +430,7 @@ def _another_host() -> tuple[str, ...]:
     """What makes a process one of another host, for a big site on a machine that lets its user do
     so; else nothing."""
     whole = (*ANOTHER_HOST, *ANOTHER_NAME)
-    tried = SIZE == "big" and subprocess.run([*whole, "true"], check=False).returncode == 0
+    tried = not IS_SMALL and subprocess.run([*whole, "true"], check=False).returncode == 0
     return whole if tried else ()
 
 
