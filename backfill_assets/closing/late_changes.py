@@ -11,8 +11,9 @@ from typing import Annotated, TypedDict
 from backfill_assets.kernel.core.answers import DayText
 from backfill_assets.kernel.core.contracts import Contract, InputKind
 from backfill_assets.kernel.core.days import ranges_text
+from backfill_assets.kernel.core.plans import restored_version
 from backfill_assets.kernel.core.states import State, States
-from backfill_assets.kernel.core.view import Source
+from backfill_assets.kernel.core.view import NO_VERSION, Source
 from backfill_assets.kernel.tables.home import Lake
 from backfill_assets.reading.system_tables import CheckedDay, LakeLook, SystemTable
 
@@ -55,8 +56,9 @@ class LateIntoClosed:
 
 
 def late_changes(lake: Lake, states: States) -> Iterator[LateIntoClosed]:
-    """Yield the closed days that a rebuild would change, by table and day: that are stale, or were
-    never made and something arrived for them. Reads the ledgers of sources, no rows."""
+    """Yield the closed days that a rebuild would change, by table and day: that do not hold what
+    their inputs say, also where a rollback holds them, or were never made and something arrived for
+    them. Reads the ledgers of sources, no rows."""
     for contract in states.contracts.values():
         closure = states.view.table(contract.name).closure
         if closure is None:
@@ -76,8 +78,8 @@ def _sources_read(states: States, contract: Contract) -> list[Source]:
 
 
 def _changed_days(states: States, contract: Contract, sources: Iterable[Source]) -> list[date]:
-    """The closed days of the table that are stale, or were never made and for which something
-    arrived, ascending."""
+    """The closed days of the table that hold something else than their inputs say, or were never
+    made and for which something arrived, ascending."""
     view = states.view.table(contract.name)
     arrived = set[date]().union(*(source.arrivals for source in sources))
     found = []
@@ -85,7 +87,11 @@ def _changed_days(states: States, contract: Contract, sources: Iterable[Source])
         if day < states.view.start or not view.is_closed(day):
             continue
         state = states.of_open(contract.name, day)
-        if state is State.STALE or (state is State.MISSING and day in arrived):
+        if state is State.HELD:  # its hold says nothing about what came since
+            is_changed = states.is_stale(contract.name, day, view.latest[day])
+        else:
+            is_changed = state is State.STALE or (state is State.MISSING and day in arrived)
+        if is_changed:
             found.append(day)
     return found
 
@@ -113,11 +119,18 @@ def _late_deliveries(
 
 
 def _version_read(lake: Lake, states: States, contract: Contract, source: Source, day: date) -> int:
-    """The version of the landed table from which a day was made; before the first where it was
-    never made."""
+    """The version of the landed table from which the rows of a day were made, also where a rollback
+    put them back; before the first where it was never made."""
     latest = states.latest(contract.name, day)
-    receipt = None if latest is None else lake.store.receipt(contract.name, latest.version)
-    return -1 if receipt is None else receipt.inputs.get(source.table, -1)
+    while latest is not None:
+        receipt = lake.store.receipt(contract.name, latest.version)
+        if receipt is None:
+            break
+        put_back = restored_version(receipt, day)
+        if put_back is None:
+            return receipt.inputs.get(source.table, NO_VERSION)
+        latest = lake.store.view(contract.name, contract.day_column, put_back).latest.get(day)
+    return NO_VERSION
 
 
 def _ledger_rows(

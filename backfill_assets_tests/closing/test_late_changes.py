@@ -5,10 +5,13 @@ import pytest
 
 from backfill_assets.closing.closing import close_tables, reopen_tables
 from backfill_assets.closing.late_changes import late_changes
+from backfill_assets.kernel.core.receipts import Provenance
+from backfill_assets.kernel.core.states import State
 from backfill_assets_tests.builders import day
 from backfill_assets_tests.cli.typed import read, run
 from backfill_assets_tests.closing.closed_lake import (
     LAST,
+    SAID,
     asked,
     close_first_days,
     land_late,
@@ -54,6 +57,36 @@ def test_what_was_stale_as_it_was_closed_is_listed_until_it_is_made(made: Planne
     made.write("staging", {1: 3})
     close_first_days(made, "staging")
     assert not [*late_changes(made.lake, made.states())]
+
+
+def put_back(made: Planned) -> None:
+    """Put the days 1 and 2 back to what they held before the plan, and close them so."""
+    rollback = pytest.importorskip("backfill_assets.plans.rollback")
+    request = rollback.RollbackRequest(plan="p1", chunk="1")
+    rollback.roll_back(made.lake, made.pipeline, request, Provenance("", tags=SAID))
+    close_tables(made.lake, made.pipeline, day(LAST), asked("staging", as_they_are=True))
+
+
+def test_what_comes_late_for_a_closed_day_that_a_rollback_holds_is_listed(made: Planned) -> None:
+    made.chunk(1, (1, 2), 2)
+    put_back(made)
+    assert not [*late_changes(made.lake, made.states())], "it holds what landed"
+    land_late(made, event=2, rows=5)
+    found = [(late.day, late.rows) for late in late_changes(made.lake, made.states())]
+    assert found == [(day(2), 5)]
+    assert "open, it would be held" in " ".join(
+        run("show", "staging", day(2), on=made).stdout.split()
+    )
+
+
+def test_rows_that_a_rollback_took_out_of_a_closed_day_are_listed(made: Planned) -> None:
+    """They came before the day was closed; what it holds was made without them."""
+    land_late(made, event=2, rows=5)
+    made.chunk(1, (1, 2), 2)
+    assert made.states().of("staging", day(2)) is State.FRESH
+    put_back(made)
+    found = [(late.day, late.rows) for late in late_changes(made.lake, made.states())]
+    assert found == [(day(2), 5)]
 
 
 def test_every_page_says_what_came_late(made: Planned) -> None:

@@ -13,6 +13,8 @@ from typing import Any
 
 import pytest
 
+from backfill_assets.closing.closing import ClosingRequest, close_tables
+from backfill_assets.closing.late_changes import late_changes
 from backfill_assets.compare.compare import CompareRequest, compare_days
 from backfill_assets.compare.prove import ProofRequest, prove_written_days
 from backfill_assets.export.export import export_days
@@ -174,3 +176,20 @@ def test_days_amid_a_month_mean_the_month_whatever_is_done_with_them(world: Worl
     assert world.content("monthly") == before
     shown = report_of_day(lake, pipeline, "monthly", days.start)
     assert (shown.day, shown.period, shown.state) == (FEBRUARY, "month", State.HELD)
+
+
+def test_rows_that_come_late_for_a_closed_month_that_a_rollback_holds_are_listed(
+    world: World,
+) -> None:
+    lake, pipeline = opened(world)
+    days = inclusive_range(FEBRUARY, date(2024, 2, 2))
+    world.backfill(DAYS, "monthly", force=True)
+    back = RollbackRequest(table="monthly", days=days, to_version=1)
+    assert roll_back(lake, pipeline, back, Provenance("")).is_done
+    closing = ClosingRequest(("monthly",), "reported", {}, as_they_are=True)
+    close_tables(lake, pipeline, date(2024, 2, 29), closing)
+    assert [*late_changes(lake, world.look())] == []
+    land(world, "late.jsonl", [delivery(9, "2024-03-05 10:00", "2024-02-10 10:00", key="late")])
+    world.backfill(DAYS, "raw", "staging")
+    found = [(late.table, late.day, late.rows) for late in late_changes(lake, world.look())]
+    assert found == [("monthly", FEBRUARY, None)]

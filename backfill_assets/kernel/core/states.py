@@ -155,7 +155,7 @@ class States:
     def _wrong_state(self, table: str, day: date, receipt: DayReceipt) -> State | None:
         """The state of a written day that a rebuild would make otherwise; None where it would
         not."""
-        if self._is_stale(table, day, receipt):
+        if self.is_stale(table, day, receipt):
             return State.STALE
         if receipt.entry.built is Built.INCOMPLETE:
             return State.INCOMPLETE
@@ -246,7 +246,7 @@ class States:
         receipt = self.latest(table, day)
         if receipt is None or receipt.entry.built is Built.HELD:
             return False
-        if not mode.settles(receipt.entry.built) or self._is_stale(table, day, receipt):
+        if not mode.settles(receipt.entry.built) or self.is_stale(table, day, receipt):
             return False
         return not (self._is_outdated(table, day, receipt) or self.digests.unpinned(receipt))
 
@@ -354,7 +354,7 @@ class States:
         receipts = (latest.get(input_day) for input_day in input_days_of(wanted, day, self.view))
         return any(r is not None and r.entry.built is Built.INCOMPLETE for r in receipts)
 
-    def _is_stale(self, table: str, day: date, receipt: DayReceipt) -> bool:
+    def is_stale(self, table: str, day: date, receipt: DayReceipt) -> bool:
         """Whether its inputs changed: judged by the windows, cut and maturity that the day was made
         with."""
         if not self.is_whole(table, day, receipt):
