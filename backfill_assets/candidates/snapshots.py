@@ -10,6 +10,7 @@ import json
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 from datetime import date
+from typing import Any
 
 from backfill_assets.intake.forgotten import all_erasures
 from backfill_assets.kernel.core.clock import utc_now
@@ -22,7 +23,6 @@ from backfill_assets.kernel.place.port import AlreadyThere, Changed
 from backfill_assets.kernel.tables.home import Lake
 from backfill_assets.kernel.tables.table_places import SNAPSHOTS
 from backfill_assets.kernel.tables.view import settled_view
-from backfill_assets.kernel.write.audit import audit_table
 from backfill_assets.kernel.write.model import Pipeline
 from backfill_assets.reading.fitness import (
     Unfit,
@@ -152,11 +152,8 @@ def _refuse_differing(
 ) -> None:
     """Raise BackfillError where the rows of a day differ from its receipt. Of a lake whose engine
     computes elsewhere, its machines count them."""
-    session_of = offered_function("session_of")
-    if session_of is None:
-        counted = audit_table(lake, contract, version, list(days))
-    else:
-        counted = session_of(lake).profiles_of_version(contract, version, list(days))
+    session_of: Any = offered_function("session_of")
+    counted = session_of(lake).profiles_of_version(contract, version, list(days))
     wrong = differing_days(lake, contract, days, counted)
     if wrong:
         raise _snapshot_error(
