@@ -86,9 +86,8 @@ def condition(lake: Path, assets: Sequence[Any], instance: dg.DagsterInstance) -
 
 
 def test_a_step_reads_it_by_days_and_its_receipt_names_the_version(
-    tmp_path: Path, place: Path, project: list[Any], instance: dg.DagsterInstance
+    lake: Path, place: Path, project: list[Any], instance: dg.DagsterInstance
 ) -> None:
-    lake = tmp_path / "lake"
     result = materialize(lake, project, "2024-03-01", "2024-03-03", instance=instance)
     assert result.success, cause(result)
     assert rows(lake, "sums") == [(D1, 1), (D2, 3), (D3, 6)]
@@ -106,9 +105,9 @@ def test_a_step_reads_it_by_days_and_its_receipt_names_the_version(
 
 
 def test_each_changed_day_is_observed_once_and_what_was_made_from_it_is_stale(
-    tmp_path: Path, place: Path, project: list[Any], instance: dg.DagsterInstance
+    lake: Path, place: Path, project: list[Any], instance: dg.DagsterInstance
 ) -> None:
-    lake, key = tmp_path / "lake", dg.AssetKey(["erp", "orders"])
+    key = dg.AssetKey(["erp", "orders"])
     materialize(lake, project, "2024-03-01", "2024-03-03", instance=instance)
     DeltaTable(place).update(updates={"amount": "7"}, predicate="id = 'b'")
     condition(lake, project, instance)
@@ -140,9 +139,8 @@ def test_an_asset_of_its_key_is_refused_by_name(
 
 
 def test_an_unreadable_one_is_kept_for_status(
-    tmp_path: Path, place: Path, project: list[Any], instance: dg.DagsterInstance
+    lake: Path, tmp_path: Path, place: Path, project: list[Any], instance: dg.DagsterInstance
 ) -> None:
-    lake = tmp_path / "lake"
     materialize(lake, project, "2024-03-01", instance=instance)
     (place / "_delta_log").rename(tmp_path / "log")
     condition(lake, project, instance)
@@ -153,9 +151,9 @@ def test_an_unreadable_one_is_kept_for_status(
 
 
 def test_an_unreadable_one_stops_no_other_step(
-    tmp_path: Path, place: Path, project: list[Any], instance: dg.DagsterInstance
+    lake: Path, tmp_path: Path, place: Path, project: list[Any], instance: dg.DagsterInstance
 ) -> None:
-    lake, elsewhere = tmp_path / "lake", tmp_path / "orders_eu"
+    elsewhere = tmp_path / "orders_eu"
     write_deltalake(elsewhere, orders((D1, "a", 1)))
     external = external_table(
         "erp/orders_eu", table=elsewhere, day="order_date", start="2024-03-01"
@@ -172,9 +170,8 @@ def test_an_unreadable_one_stops_no_other_step(
 
 
 def test_a_name_of_the_lake_is_refused(
-    tmp_path: Path, place: Path, project: list[Any], instance: dg.DagsterInstance
+    lake: Path, place: Path, project: list[Any], instance: dg.DagsterInstance
 ) -> None:
-    lake = tmp_path / "lake"
     materialize(lake, project, "2024-03-01", instance=instance)
 
     @daily_table(inputs=[Input("sums")], day="day", start="2024-03-01")
