@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any, TypedDict
 
 import click
 
-from backfill_assets.cli.common import DAY, opened_lake, wants_json
+from backfill_assets.cli.common import DAY, keep_garbage, opened_lake, wants_json
 from backfill_assets.cli.drawing import Page, PageSection, TextTable, remark, write_page
 from backfill_assets.cli.output import Gauge, Output, Part, reporting_command, write_metrics
 from backfill_assets.kernel.core.answers import InstantText
@@ -163,6 +163,7 @@ def report() -> Output:
 
     No JVM starts.
     """
+    keep_garbage()
     lake, pipeline = opened_lake()
     is_page = click.get_current_context().params["html"] is not None
     lake_report = report_of(lake, pipeline, utc_now(), with_checks=wants_json() or is_page)

@@ -4,7 +4,6 @@ day in full.
 Not here: the states (`reports.status`) and the facts of a day (`reports.show`).
 """
 
-import gc
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Sequence
 from datetime import date
@@ -19,6 +18,7 @@ from backfill_assets.cli.common import (
     CandidateForm,
     days_options,
     errors_as_usage,
+    keep_garbage,
     opened_lake,
     say_why_readers_wait,
     statuses_of_candidates,
@@ -91,8 +91,7 @@ class StatusAnswer(StatusForm):
 @reporting_command()
 def status(days: DayRange | None, **flags: bool) -> Output:
     """States, rows and versions of all days and tables. Reads receipts only: no JVM starts."""
-    gc.disable()  # what it makes stays to its end: looking for garbage in it is a tenth of its time
-    click.get_current_context().call_on_close(gc.enable)
+    keep_garbage()
     lake, pipeline = opened_lake()
     if days and days.start < lake.settings.start_date:
         raise click.UsageError(

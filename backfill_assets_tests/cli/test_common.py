@@ -1,6 +1,7 @@
 """What all commands share: which lake is meant, days as typed, JSON that any terminal shows.
 Not here: the commands (`test_app`)."""
 
+import gc
 import json
 from dataclasses import replace
 from datetime import date
@@ -14,6 +15,7 @@ from backfill_assets.cli.common import (
     SPAN,
     days_options,
     good_days_tags,
+    keep_garbage,
     lake_option,
     lake_root,
     print_json,
@@ -146,3 +148,15 @@ def test_months_that_a_range_cuts_are_named_and_days_and_whole_months_are_not(
     assert said == (f"Note: monthly has every month, and each is {told.strip()}" if told else "")
     say_cut_periods(cut, None)
     assert capsys.readouterr().err == ""
+
+
+def test_a_command_looks_for_no_garbage_and_its_process_does_after_it() -> None:
+    seen = list[bool]()
+
+    @click.command()
+    def look() -> None:
+        keep_garbage()
+        seen.append(gc.isenabled())
+
+    assert CliRunner().invoke(look).exit_code == 0
+    assert [*seen, gc.isenabled()] == [False, True]
