@@ -271,8 +271,10 @@ def seen_contract(table: ExternalTable, opened: "DeltaTable") -> Contract:
     if kinds.get(day) != "DATE":
         is_there = day in {f.name for f in opened.schema().fields}
         why = f"its column {day} is no DATE" if is_there else f"it has no column {day}"
+        dates = [column for column, kind in kinds.items() if kind == "DATE"]
+        has = ", ".join(dates) or "none: have its owner add one, of a month its first day"
         raise external_table_error(
-            name, why, f"Name a column of type DATE as its day; it has {', '.join(kinds)}"
+            name, why, f"Name a column of type DATE as its day; it has {has}"
         )
     laid_out = opened.metadata().partition_columns
     if laid_out not in ([], [day]):

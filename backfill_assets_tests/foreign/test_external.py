@@ -155,6 +155,15 @@ def test_a_table_without_such_days_is_refused_by_name(
         contract_at(tmp_path, day)
 
 
+def test_a_table_keyed_by_texts_of_months_is_refused_with_what_its_owner_does(
+    tmp_path: Path,
+) -> None:
+    write_deltalake(tmp_path, pa.table({"month": ["2024-03"], "cents": [1]}))
+    with pytest.raises(BackfillError, match="its column month is no DATE") as refused:
+        contract_at(tmp_path, "month")
+    assert "it has none: have its owner add one, of a month its first day" in str(refused.value)
+
+
 def test_renamed_columns_are_refused_by_name_where_files_must_be_plain(tmp_path: Path) -> None:
     write_deltalake(tmp_path, ROWS)
     edited(tmp_path, "metaData", {"configuration": {"delta.columnMapping.mode": "name"}})
