@@ -73,6 +73,7 @@ SENSORS = """query Sensors($of: RepositorySelector!) { sensorsOrError(repository
   ... on Sensors { results { name sensorState { id } } } } }"""
 STOP = "mutation Stop($id: String!) { stopSensor(id: $id) { __typename } }"
 START = "mutation Start($of: SensorSelector!) { startSensor(sensorSelector: $of) { __typename } }"
+ENDED = {"SUCCESS", "FAILURE", "CANCELED"}
 OF_LANDINGS = ("landing", "late_data")  # sensors that ask for days by what landed
 BACKFILL = "dagster/backfill"  # the tag of a backfill's runs
 NOT_STARTED = "Caught an error dequeuing run"  # as the daemon says of a run without code
@@ -181,12 +182,13 @@ class Servers:
         return [{"repositoryName": REPOSITORY, "repositoryLocationName": name} for name in names]
 
     def stop_sensors(self) -> None:
-        """Let no location ask for what landed."""
+        """Let no location ask for what landed, and what they asked for end."""
         for location in self.locations():
             for sensor in asked(self.url, SENSORS, of=location)["sensorsOrError"]["results"]:
                 if sensor["name"] in OF_LANDINGS:
                     told = asked(self.url, STOP, id=sensor["sensorState"]["id"])
                     assert told["stopSensor"]["__typename"] == "StopSensorMutationResult"
+        self.wait(lambda: {run.status for run in self.runs().values()} <= ENDED)
 
     def start_sensors(self) -> None:
         """Let the lake's own location ask for what landed."""
@@ -225,7 +227,7 @@ class Servers:
             with suppress(OSError):
                 backfills, runs = self.states_of(asked)
                 ended = all(state.startswith(("COMPLETED", "FAILED")) for state in backfills)
-                return ended and runs <= {"SUCCESS", "FAILURE", "CANCELED"}
+                return ended and runs <= ENDED
             return False
 
         self.wait(has_ended)
