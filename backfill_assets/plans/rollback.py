@@ -243,7 +243,7 @@ def _held_days(
             put_back = _newest_receipts(_table_history(lake, contract))
             held = [d for d in held if part.is_held_by(request, d, put_back[d])]
         if request.days is not None:
-            wanted = {*contract.keys_in(request.days)}
+            wanted = {*contract.calendar.keys_in(request.days)}
             held = [d for d in held if d in wanted]
         if held:
             found[contract.name] = tuple(held)
@@ -378,7 +378,7 @@ def _writes_by_day(
 ) -> dict[date, list[tuple[int, Receipt]]]:
     """The writes of every day of the request, ascending; of a month with one of its days."""
     writes_of: dict[date, list[tuple[int, Receipt]]] = {}
-    wanted = None if request.days is None else {*contract.keys_in(request.days)}
+    wanted = None if request.days is None else {*contract.calendar.keys_in(request.days)}
     for version, receipt in history:
         for day in receipt.days:
             if wanted is None or day in wanted:

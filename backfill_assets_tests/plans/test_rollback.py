@@ -100,6 +100,23 @@ def test_days_of_one_table_go_back_to_a_version_and_a_rollback_back_to_before_it
     assert made.values("staging") == [1, 2, 2, 3, 3, 1, 1, 1]
 
 
+def test_a_day_that_its_definition_leaves_out_by_now_goes_back_and_is_released_with_its_range(
+    made: Planned,
+) -> None:
+    """Readers see its rows, and no run can make them anew."""
+    made.pipeline = replace(
+        made.pipeline,
+        tables=tuple(
+            replace(t, contract=t.contract.leaving_out([str(day(2))])) for t in made.pipeline.tables
+        ),
+    )
+    asked = RollbackRequest(table="staging", days=span(1, 4), to_version=1)
+    roll_back(made.lake, made.pipeline, asked, SAID)
+    assert made.values("staging") == [1] * 8
+    released = release_days(made.lake, made.pipeline, asked, SAID)
+    assert released == {"staging": tuple(day(n) for n in range(1, 5))}
+
+
 def test_columns_of_today_that_the_files_put_back_lack_are_named(made: Planned) -> None:
     contract = made.contract("staging")
     columns = [replace(c, name="amount") if c.name == "value" else c for c in contract.columns]
