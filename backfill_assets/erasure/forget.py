@@ -354,14 +354,32 @@ def days_of_lost_tables(request: ForgetRequest) -> dict[str, list[date]]:
 def rebuild_commands(request: ForgetRequest, held: Collection[Path]) -> list[str]:
     """The commands that rebuild the days of which files of the pipeline's tables hold the
     entity."""
-    files = _files_by_table(request, held)
     commands = list[str]()
-    for contract in request.pipeline.contracts:
-        if of_table := files.get(contract.name):
-            days = of_table.values()
-            span = f"--from {min(days)} --to {max(days)}"
+    for contract, days in _days_by_table(request, held):
+        if made := [day for day in days if contract.has_partition(day)]:
+            span = f"--from {made[0]} --to {made[-1]}"
             commands.append(f"backfill-assets backfill --force {span} --tables {contract.name}")
     return commands
+
+
+def days_left_out(request: ForgetRequest, held: Collection[Path]) -> dict[str, list[date]]:
+    """By table the days whose files hold the entity, and that are no partitions any more: nothing
+    makes them again."""
+    found = dict[str, list[date]]()
+    for contract, days in _days_by_table(request, held):
+        if gone := [day for day in days if not contract.has_partition(day)]:
+            found[contract.name] = gone
+    return found
+
+
+def _days_by_table(
+    request: ForgetRequest, held: Collection[Path]
+) -> Iterator[tuple[Contract, list[date]]]:
+    """Yield each table of the pipeline with the days of these of its files, ascending."""
+    files = _files_by_table(request, held)
+    for contract in request.pipeline.contracts:
+        if of_table := files.get(contract.name):
+            yield contract, sorted({*of_table.values()})
 
 
 def _files_by_table(request: ForgetRequest, held: Collection[Path]) -> dict[str, dict[str, date]]:

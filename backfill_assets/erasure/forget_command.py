@@ -39,7 +39,7 @@ from backfill_assets.intake.forgotten import (
 from backfill_assets.intake.landings import searched_root
 from backfill_assets.intake.ledger import read_files
 from backfill_assets.kernel.core.addresses import bucket_address
-from backfill_assets.kernel.core.days import contiguous_ranges
+from backfill_assets.kernel.core.days import contiguous_ranges, ranges_text
 from backfill_assets.kernel.core.errors import BackfillError
 from backfill_assets.kernel.core.plans import Work
 from backfill_assets.kernel.core.process import project_root
@@ -220,6 +220,11 @@ def _show_advice(request: steps.ForgetRequest, found: steps.FoundFiles) -> None:
     """Say what a person has to do before the certificate can be finished."""
     for command in steps.rebuild_commands(request, found.held):
         remark(f"Error: `{command}` rebuilds days of a live table that hold it.")
+    for table, days in steps.days_left_out(request, found.held).items():
+        remark(
+            f"Error: {ranges_text(days)} of {table} hold it, and its definition leaves them out by "
+            "now. Let it have them again, and make them without the entity."
+        )
     for table, count in steps.old_logs(request, found.held).items():
         remark(
             f"Error: {count} file(s) of the log of {table} hold it, in notes or as bounds that "

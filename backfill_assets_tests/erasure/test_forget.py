@@ -4,7 +4,7 @@ No engine. Not here: an erasure from end to end (`end_to_end.test_forget`)."""
 import json
 from contextlib import suppress
 from dataclasses import replace
-from datetime import UTC, datetime
+from datetime import UTC, date, datetime
 from pathlib import Path
 
 import pytest
@@ -13,6 +13,7 @@ from backfill_assets.candidates.candidates import candidate_names
 from backfill_assets.erasure.forget import (
     ForgetRequest,
     FoundFiles,
+    days_left_out,
     differing_days_of_others,
     entity_trace,
     erase_everywhere,
@@ -142,6 +143,22 @@ def test_days_of_live_tables_that_hold_it_are_named_with_the_command_that_rebuil
         put(request_, f"tables/labels/label_date=2024-03-0{day}/part-1.parquet")
     command = "backfill-assets backfill --force --from 2024-03-01 --to 2024-03-03 --tables labels"
     assert rebuild_commands(request_, request_.look().held) == [command]
+
+
+def test_days_that_are_left_out_by_now_are_named_since_no_command_makes_them_again(
+    request_: ForgetRequest,
+) -> None:
+    labels = request_.pipeline.table("labels")
+    left_out = replace(labels, contract=labels.contract.leaving_out(["2024-03-03"]))
+    tables = tuple(left_out if t.name == "labels" else t for t in request_.pipeline.tables)
+    of_less = replace(request_, pipeline=replace(request_.pipeline, tables=tables))
+    for day in (3, 1):
+        put(request_, f"tables/labels/label_date=2024-03-0{day}/part-1.parquet")
+    held = of_less.look().held
+    command = "backfill-assets backfill --force --from 2024-03-01 --to 2024-03-01 --tables labels"
+    assert rebuild_commands(of_less, held) == [command]
+    assert days_left_out(of_less, held) == {"labels": [date(2024, 3, 3)]}
+    assert days_left_out(request_, held) == {}
 
 
 def test_logs_that_hold_it_are_counted_by_table_and_the_certificate_is_not_finished(
