@@ -19,6 +19,8 @@ import pytest
 from backfill_assets.cli.findings import Level
 from backfill_assets.dagster import lake_checks
 from backfill_assets.kernel.core.addresses import STATE_VARIABLE
+from backfill_assets.kernel.core.days import parse_days
+from backfill_assets.kernel.core.receipts import Provenance
 from backfill_assets.kernel.tables.home import read_lake
 from backfill_assets.reading.opening import open_lake
 from backfill_assets.upkeep.doctor import VerifyRequest, verify_tables
@@ -187,6 +189,33 @@ def test_a_column_gets_the_wider_type_that_rows_bring_where_a_table_may_evolve(
         for d in verify_tables(reader.lake, reader.pipeline.contracts, asked)
         if d.level is not Level.OK
     ] == []
+
+
+@pytest.mark.parametrize("name", WIDER)
+def test_a_day_of_the_narrower_type_is_put_back_and_kept_in_a_snapshot(
+    lake: Path, instance: dg.DagsterInstance, name: str
+) -> None:
+    rollback = pytest.importorskip("backfill_assets.plans.rollback")
+    snapshots = pytest.importorskip("backfill_assets.candidates.snapshots")
+    narrow, wide, _ = WIDER[name]
+
+    def run(rows: pa.Array) -> str:
+        @dg.asset(partitions_def=DAYS, backfill_policy=ONE_RUN, code_version="1")
+        def measured() -> pa.Table:
+            return pa.table({"day": [date(2024, 1, 1)], "n": rows})
+
+        made = materialize(lake, [measured], FIRST, instance=instance, schema_changes="evolve")
+        return cause(made)
+
+    assert [run(narrow), run(wide)] == ["", ""]
+    opened, days = open_lake(lake), parse_days(FIRST)
+    asked = rollback.RollbackRequest(table="measured", days=days, to_version=1)
+    assert rollback.roll_back(opened.lake, opened.pipeline, asked, Provenance("")).is_done
+    wanted = snapshots.SnapshotRequest("kept", unfit="take")
+    snapshots.create_snapshot(opened.lake, opened.pipeline, wanted)
+    kept = open_lake(lake).snapshot("kept").table("measured").arrow().to_pylist()
+    assert kept == [{"day": date(2024, 1, 1), "n": narrow[0].as_py()}]
+    assert rows(lake, "measured") == [(date(2024, 1, 1), narrow[0].as_py())]
 
 
 def test_an_input_not_loaded_is_in_no_receipt(
