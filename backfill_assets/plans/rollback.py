@@ -67,6 +67,10 @@ class RollbackRequest(RollbackOptions):
             tags={**provenance.tags, **self.tags},
         )
 
+    def has(self, contract: Contract, key: date) -> bool:
+        """Whether it names a day of the partition of `key`, which a table may leave out by now."""
+        return self.days is None or any(day in self.days for day in contract.calendar.span(key))
+
     def names(self, receipt: Receipt) -> bool:
         """Whether a receipt is of this plan and chunk."""
         if receipt.tags.get(PLAN_TAG) != self.plan:
@@ -242,10 +246,7 @@ def _held_days(
         if request.plan and held:
             put_back = _newest_receipts(_table_history(lake, contract))
             held = [d for d in held if part.is_held_by(request, d, put_back[d])]
-        if request.days is not None:
-            wanted = {*contract.calendar.keys_in(request.days)}
-            held = [d for d in held if d in wanted]
-        if held:
+        if held := [d for d in held if request.has(contract, d)]:
             found[contract.name] = tuple(held)
     return found
 
@@ -378,10 +379,9 @@ def _writes_by_day(
 ) -> dict[date, list[tuple[int, Receipt]]]:
     """The writes of every day of the request, ascending; of a month with one of its days."""
     writes_of: dict[date, list[tuple[int, Receipt]]] = {}
-    wanted = None if request.days is None else {*contract.calendar.keys_in(request.days)}
     for version, receipt in history:
         for day in receipt.days:
-            if wanted is None or day in wanted:
+            if request.has(contract, day):
                 writes_of.setdefault(day, []).append((version, receipt))
     return writes_of
 

@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 
+from backfill_assets.kernel.core.calendars import Calendar
 from backfill_assets.kernel.core.days import ONE_DAY, DayRange
 from backfill_assets.kernel.core.errors import BackfillError
 from backfill_assets.kernel.core.needs import rebuild_needs
@@ -100,16 +101,19 @@ def test_days_of_one_table_go_back_to_a_version_and_a_rollback_back_to_before_it
     assert made.values("staging") == [1, 2, 2, 3, 3, 1, 1, 1]
 
 
-def test_a_day_that_its_definition_leaves_out_by_now_goes_back_and_is_released_with_its_range(
-    made: Planned,
+@pytest.mark.parametrize("by", ["its definition", "its calendar"])
+def test_a_day_that_is_left_out_by_now_goes_back_and_is_released_with_its_range(
+    made: Planned, by: str
 ) -> None:
     """Readers see its rows, and no run can make them anew."""
-    made.pipeline = replace(
-        made.pipeline,
-        tables=tuple(
-            replace(t, contract=t.contract.leaving_out([str(day(2))])) for t in made.pipeline.tables
-        ),
+    contract = made.contract("staging")
+    less = contract.leaving_out([str(day(2))])
+    if by == "its calendar":
+        less = replace(contract, calendar=Calendar(left_out_dates=frozenset({day(2)})))
+    tables = (
+        replace(t, contract=less) if t.contract == contract else t for t in made.pipeline.tables
     )
+    made.pipeline = replace(made.pipeline, tables=tuple(tables))
     asked = RollbackRequest(table="staging", days=span(1, 4), to_version=1)
     roll_back(made.lake, made.pipeline, asked, SAID)
     assert made.values("staging") == [1] * 8
