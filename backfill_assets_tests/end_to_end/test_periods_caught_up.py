@@ -14,6 +14,7 @@ import pytest
 from backfill_assets.closing.closing import ClosingRequest, close_tables
 from backfill_assets.dagster.adapter.assemble import assemble
 from backfill_assets.dagster.adapter.catch_up_job import MAKE_STALE
+from backfill_assets.dagster.adapter.checks import changed_stale_checks
 from backfill_assets.dagster.adapter.runs import CATCH_UP
 from backfill_assets.kernel.core.states import State
 from backfill_assets.reading.needed_days import NOTHING
@@ -79,3 +80,19 @@ def test_one_click_makes_open_months_once_and_leaves_closed_ones(
         assert would_make(world) == [NOTHING]  # a month that is not over needs nothing
         assert "Nothing to do: every day that can be is up to date" in click(world, instance)
         assert version(world) == before
+
+
+def test_the_page_of_months_says_how_many_are_stale_and_since_when(
+    world: World, tmp_path: Path
+) -> None:
+    (home := tmp_path / "home").mkdir()
+    lake, states = world.open()[0].lake, world.look()
+    changed = next(lake.store.newest_commits("staging"))
+    with opened_home(home) as instance:
+        (told,) = changed_stale_checks(instance, lake, states, ["monthly"], {})
+    assert not told.passed
+    assert told.metadata["which"].value == (
+        "2024-03-01. Rebuild: backfill-assets backfill --from 2024-03-01 --to 2024-03-01"
+    )
+    since = f"{changed.at:%Y-%m-%d %H:%M} UTC"
+    assert told.description == f"1 stale month(s) since {since}: the job `catch_up` makes them"
