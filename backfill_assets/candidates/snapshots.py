@@ -7,9 +7,10 @@ receipts. Not here: reading its rows (`reader`).
 """
 
 import json
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import date
+from functools import partial
 from typing import Any
 
 from backfill_assets.intake.forgotten import all_erasures
@@ -19,7 +20,7 @@ from backfill_assets.kernel.core.days import DayRange, contiguous_ranges
 from backfill_assets.kernel.core.ownership import whoami
 from backfill_assets.kernel.core.receipts import Built, DayEntry
 from backfill_assets.kernel.core.rooms import offered_function
-from backfill_assets.kernel.place.port import AlreadyThere, Changed
+from backfill_assets.kernel.place.port import AlreadyThere, Changed, Place
 from backfill_assets.kernel.tables.home import Lake
 from backfill_assets.kernel.tables.table_places import SNAPSHOTS
 from backfill_assets.kernel.tables.view import settled_view
@@ -31,7 +32,7 @@ from backfill_assets.reading.fitness import (
     settle_unfit_days,
     unfit_days_now,
 )
-from backfill_assets.reading.kept_files import bytes_pinned_by, keep_files
+from backfill_assets.reading.kept_files import bytes_pinned_by, digests_here, keep_files
 from backfill_assets.reading.kept_snapshots import (
     NAME,
     KeptTable,
@@ -108,14 +109,30 @@ def _copy_and_prove(lake: Lake, pipeline: Pipeline, request: SnapshotRequest) ->
     name = request.name
     place = lake.place.at(f"{SNAPSHOTS}/{name}")
     chosen = _tables_to_keep(lake, pipeline, request)
-    kept = dict[str, KeptTable]()
+    kept, digests = dict[str, KeptTable](), partial(_digests_of, lake)
     for contract, version, entries in chosen:
-        files, pinned = keep_files(lake, contract, version, entries, place)
+        files, pinned = keep_files(lake, contract, version, entries, place, digests)
         days = {d: (entry.rows, entry.fingerprint) for d, entry in entries.items()}
         kept[contract.name] = KeptTable(contract, version, days, files, pinned)
     for contract, version, entries in chosen:  # after the copies: a file altered before is seen
         _refuse_differing(lake, name, contract, version, entries)
     return Snapshot(name, utc_now(), whoami(), request.note, kept)
+
+
+def _digests_of(lake: Lake, place: Place, sizes: Mapping[str, int]) -> Sequence[str]:
+    """The SHA-256 of each of these files. Of a lake whose engine computes elsewhere, its machines
+    read them."""
+    session_of: Any = offered_function("session_of")
+    files, what = [(place, name) for name in sizes], f"the digests of {place.name}"
+    size = sum(sizes.values())
+    found: Sequence[str] | None = session_of(lake).answers_there(digest_there, files, what, size)
+    return digests_here(place, sizes) if found is None else found
+
+
+def digest_there(item: tuple[Place, str], folder: str) -> str:
+    """Work of a task: the SHA-256 of a file of a place."""
+    place, name = item
+    return place.keeping_copies(folder).sha256(name)
 
 
 def _tables_to_keep(lake: Lake, pipeline: Pipeline, request: SnapshotRequest) -> list[Chosen]:

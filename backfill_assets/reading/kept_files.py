@@ -7,7 +7,7 @@ Not here: which days a snapshot keeps, and whether their rows are right (`candid
 import hashlib
 import json
 import re
-from collections.abc import Collection
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import date
 from typing import Any
@@ -27,6 +27,8 @@ from backfill_assets.kernel.tables.folder import TABLES, LakeFolder
 from backfill_assets.kernel.tables.table_places import SNAPSHOT_FILE, UNFINISHED
 from backfill_assets.reading.whole import MAKING, snapshots_of
 
+# SHA-256 of each of some files of a place, of which the sizes are given by their names.
+Digests = Callable[[Place, Mapping[str, int]], Sequence[str]]
 DAY_IN_NAME = re.compile(r"=(\d{4}-\d\d-\d\d)/")  # of a data file
 
 
@@ -39,8 +41,18 @@ class KeptFile:
     size: int  # bytes
 
 
+def digests_here(place: Place, sizes: Mapping[str, int]) -> list[str]:
+    """The SHA-256 of each of these files, whose bytes this process reads."""
+    return [place.sha256(name) for name in sizes]
+
+
 def keep_files(
-    lake: LakeFolder, contract: Contract, version: int, days: Collection[date], folder: Place
+    lake: LakeFolder,
+    contract: Contract,
+    version: int,
+    days: Collection[date],
+    folder: Place,
+    digests: Digests = digests_here,
 ) -> tuple[tuple[KeptFile, ...], bool]:
     """Keep the files of days of a version; says, too, whether they are pinned: in a store by their
     names in the lake, else they are copied below the folder, in the table's layout. Raises Altered
@@ -51,19 +63,27 @@ def keep_files(
     refuse_altered_files(table, files)
     is_elsewhere = bool(contract.external or lake.address_of_adopted(contract.name))
     if lake.place.is_store and lake.writes(contract.name) and not is_elsewhere:
-        below = f"{TABLES}/{contract.name}"
-        pinned = (KeptFile(f"{below}/{f.path}", table.sha256(f.path), f.size) for f in files)
-        return tuple(pinned), True
-    kept = []
+        sizes = {f.path: f.size for f in files}
+        return _kept_files(f"{TABLES}/{contract.name}/", sizes, digests(table, sizes)), True
+    sizes = dict[str, int]()
     for n, file in enumerate(files):
         below = contract.name
         if contract.partition_column:
             below += f"/{folder_of(table.uri(file.path))}"
         path = f"{below}/part-{n:05d}.parquet"
         folder.copy(path, table, file.path)
-        kept.append(KeptFile(path, folder.sha256(path), folder.size(path) or 0))
-    folder.sync_new([file.path for file in kept])
-    return tuple(kept), False
+        sizes[path] = folder.size(path) or 0
+    kept = _kept_files("", sizes, digests(folder, sizes))
+    folder.sync_new([*sizes])
+    return kept, False
+
+
+def _kept_files(
+    above: str, sizes: Mapping[str, int], digests: Sequence[str]
+) -> tuple[KeptFile, ...]:
+    """Files by their names, which lie below `above`."""
+    found = zip(sizes.items(), digests, strict=True)
+    return tuple(KeptFile(f"{above}{name}", digest, size) for (name, size), digest in found)
 
 
 def file_fault(place: Place, kept: KeptFile, *, deep: bool) -> str:

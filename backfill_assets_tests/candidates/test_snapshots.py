@@ -1,7 +1,9 @@
 """Snapshots: kept whatever is rebuilt, vacuumed or taken away, proven when read, and what they cost
 is told. Not here: the commands."""
 
+from collections.abc import Callable, Sequence
 from pathlib import Path
+from typing import Any, ClassVar
 
 import pyarrow.parquet as pq
 import pytest
@@ -13,9 +15,11 @@ from backfill_assets.candidates.snapshots import (
     drop_snapshot,
     held_bytes,
 )
+from backfill_assets.engines.lake_session import LakeSession
 from backfill_assets.intake.forgotten import begin_erasure
 from backfill_assets.kernel.core.days import day_range as span_of
 from backfill_assets.kernel.core.errors import Altered, BackfillError
+from backfill_assets.kernel.core.rooms import offered_function
 from backfill_assets.kernel.tables.table_places import SNAPSHOT_FILE
 from backfill_assets.reading.fitness import Unfit, UnfitDays, UnfitDaysWarning
 from backfill_assets.reading.kept_snapshots import Snapshot, find_snapshot, snapshot_names
@@ -54,6 +58,32 @@ def test_the_same_rows_are_read_after_many_rebuilds_and_a_vacuum(reader: LakeRea
     assert kept.table(TABLE).days("2024-03-02").arrow().num_rows == 2
     with pytest.raises(BackfillError, match="is gone"):
         reader.table(TABLE).at(version=made.tables[TABLE].version).arrow()
+
+
+class _Elsewhere(LakeSession):
+    """A session of an engine elsewhere, whose tasks this process runs."""
+
+    asked: ClassVar[list[str]] = []
+
+    def answers_there(
+        self, work: Callable[[Any, str], Any], items: Sequence[Any], what: str, size: int
+    ) -> list[Any]:
+        self.asked.append(f"{what}: {size}")
+        return [work(item, str(self.lake.root / "task")) for item in items]
+
+
+def test_machines_of_an_engine_elsewhere_read_the_bytes_that_are_kept(
+    reader: LakeReader, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    here = keep(reader, "here").tables[TABLE].files
+
+    def instead(name: str) -> object:
+        return _Elsewhere if name == "session_of" else offered_function(name)
+
+    monkeypatch.setattr("backfill_assets.candidates.snapshots.offered_function", instead)
+    there = keep(reader, "there").tables[TABLE].files
+    assert there == here
+    assert _Elsewhere.asked == [f"the digests of there: {sum(file.size for file in here)}"]
 
 
 def test_it_shares_no_bytes_with_the_table_nor_with_another_snapshot(reader: LakeReader) -> None:
