@@ -17,6 +17,7 @@ import uuid
 from collections import Counter
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import lru_cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, BinaryIO
 
@@ -33,6 +34,7 @@ if TYPE_CHECKING:
     import pyarrow.compute as pc
 
 BATCH_ROWS = 65_536  # of a file, decoded at once
+SMALL_FILE = 65_536  # bytes; the rows of a hundred of them may stay in memory
 COLUMNS_REASON = "columns"
 KEEPS_LOG = {  # the log is the truth, and is kept
     "delta.enableExpiredLogCleanup": "false",
@@ -331,16 +333,29 @@ def file_statistics(footer: Footer) -> str:
 
 
 def rows_where(table: Place, files: Iterable[str], where: "pc.Expression") -> list[dict[str, Any]]:
-    """The rows of files for which `where` holds; of a store's by copies that this machine keeps. No
-    more than some batches of the others are in memory at once."""
+    """The rows of files for which `where` holds; of a store's by copies that this machine keeps. Of
+    large files, no more than some batches of the others are in memory at once."""
     import pyarrow.dataset as ds
 
     rows: list[dict[str, Any]] = []
     for name in files:
-        dataset = ds.dataset(str(table.local(name)), format="parquet")
-        found = dataset.to_table(filter=where, batch_size=BATCH_ROWS, batch_readahead=1)
+        path = table.local(name)
+        status = path.stat()
+        if status.st_size <= SMALL_FILE:
+            found = _small_file(str(path), status.st_size, status.st_mtime_ns).filter(where)
+        else:
+            dataset = ds.dataset(str(path), format="parquet")
+            found = dataset.to_table(filter=where, batch_size=BATCH_ROWS, batch_readahead=1)
         rows += found.to_pylist()
     return rows
+
+
+@lru_cache(maxsize=128)
+def _small_file(path: str, _size: int, _changed_ns: int) -> "pa.Table":
+    """All rows of a file, while it stays as it is: a load asks each file of a ledger six times."""
+    import pyarrow.parquet as pq
+
+    return pq.ParquetFile(path).read()
 
 
 def rows_of_files(

@@ -10,6 +10,7 @@ from types import SimpleNamespace
 from typing import Any, cast
 
 import pyarrow as pa
+import pyarrow.compute as pc
 import pyarrow.parquet as pq
 import pytest
 from deltalake import DeltaTable
@@ -28,6 +29,7 @@ from backfill_assets.kernel.tables.columns import (
     delta_schema,
     file_statistics,
     read_footer,
+    rows_where,
     type_of_arrow,
 )
 from backfill_assets.kernel.tables.embedded import duckdb_cursor, rows_query
@@ -278,3 +280,32 @@ def test_every_audit_finds_what_the_receipts_say(widened: Lake) -> None:
     assert (
         examine_rows(widened, WIDE, widened.store.view("staging", "event_date")).level is Level.OK
     )
+
+
+def test_a_small_file_is_opened_once_however_often_its_rows_are_asked(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    table = bare_lake(tmp_path).table_place("files")
+    for number in range(3):
+        content = pa.table({"path": [f"{number}.csv", "all.csv"], "rows": [number, number]})
+        sink = BytesIO()
+        pq.write_table(content, sink)
+        table.write(f"{number}.parquet", sink.getvalue())
+    opened, names, read = list[str](), [f"{n}.parquet" for n in range(3)], pq.ParquetFile
+
+    def opening(path: str) -> pq.ParquetFile:
+        opened.append(path)
+        return read(path)
+
+    monkeypatch.setattr(pq, "ParquetFile", opening)
+    for _ in range(6):
+        assert rows_where(table, names, pc.field("path") == "1.csv") == [
+            {"path": "1.csv", "rows": 1}
+        ]
+        found = rows_where(table, names, pc.field("path") == "all.csv")
+        assert [row["rows"] for row in found] == [0, 1, 2]
+    assert len(opened) == len(names)
+    sink = BytesIO()
+    pq.write_table(pa.table({"path": ["1.csv"], "rows": [17]}), sink)
+    table.write("1.parquet", sink.getvalue())
+    assert rows_where(table, names, pc.field("path") == "1.csv") == [{"path": "1.csv", "rows": 17}]
