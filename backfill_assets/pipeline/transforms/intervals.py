@@ -115,7 +115,8 @@ def _on_day_range(
             points = points.unionByName(
                 _span_changes(fresh, key, last, name), allowMissingColumns=True
             )
-    return _measures_by_day(_running_measures(points, key, measures), key, measures)
+    met = _met_points(points, key, measures)
+    return _measures_by_day(_running_measures(met, key, measures), key, measures)
 
 
 def _numbered_days(
@@ -267,11 +268,25 @@ def _span_changes(spans: DataFrame, entity: Sequence[str], last: int, name: str)
     return points.select(*entity, *(f"point.{n}" for n in POINT), one.alias(name))
 
 
+def _met_points(points: DataFrame, entity: Sequence[str], measures: Measures) -> DataFrame:
+    """One row for all begins and ends at a position, and for all parts of a kind: so many are
+    sorted and run through."""
+    is_part = F.col("side") > END
+    held = [merged_measure(m.part, F.col(name)).alias(name) for name, m in measures.items()]
+    return points.groupBy(
+        *entity,
+        F.greatest("side", F.lit(END)).alias("side"),
+        F.when(is_part, F.col("which")).otherwise(0).alias("which"),
+        "cut",
+        "position",
+        "limit",
+    ).agg(*held)
+
+
 def _running_measures(points: DataFrame, entity: Sequence[str], measures: Measures) -> DataFrame:
     """Running aggregates over points and parts, each good until the next position of its kind."""
-    # Parts run by reach and cut; all begins and ends run together, as NULL.
-    part = F.when(F.col("side") > END, F.struct("side", "which", "cut"))
-    order = Window.partitionBy(*entity, part).orderBy("position")
+    # Parts run by reach and cut; all begins and ends run together.
+    order = Window.partitionBy(*entity, "side", "which", "cut").orderBy("position")
     so_far = order.rangeBetween(Window.unboundedPreceding, Window.currentRow)
     return points.select(
         *entity,

@@ -1,4 +1,5 @@
-"""Intervals: their cuts cost few rows, whatever their length, and give every day its value.
+"""Intervals: their cuts cost few rows, whatever their length, and give every day its value; what
+meets on a day costs one.
 
 Tested here: `pipeline.transforms.intervals`: the number of rows it makes, and any bounds, more than
 known intervals can have. Not tested here: every aggregation and type (`test_declared.py`,
@@ -12,7 +13,12 @@ from typing import Any
 import pytest
 
 from backfill_assets.kernel.core.days import ONE_DAY, DayRange
-from backfill_assets.pipeline.transforms.aggregation import Reach, Value, trailing_reach
+from backfill_assets.pipeline.transforms.aggregation import (
+    Aggregation,
+    Reach,
+    Value,
+    trailing_reach,
+)
 from backfill_assets_tests.engine_choice import DataFrame, SparkSession
 from backfill_assets_tests.pipeline.naive import FIRST
 
@@ -45,15 +51,18 @@ def _frame(spark: "SparkSession", rows: list[tuple[Any, ...]]) -> "DataFrame":
     return spark.createDataFrame(told, f"{schema}, __first_day DATE, __last_day DATE")
 
 
+def _reaching(rows: list[tuple[Any, ...]], reach: Reach, day: int) -> list[int]:
+    """The numbers of the rows that count for a reach on a day."""
+    found = []
+    for _, event, number, first, last in rows:
+        in_reach = event + reach.first <= day <= event + reach.last
+        if in_reach and (first is None or first <= day) and (last is None or day <= last):
+            found.append(number)
+    return found
+
+
 def _least(rows: list[tuple[Any, ...]], reach: Reach, day: int) -> int | None:
-    counts = [
-        n
-        for _, e, n, first, last in rows
-        if e + reach.first <= day <= e + reach.last
-        and (first is None or first <= day)
-        and (last is None or day <= last)
-    ]
-    return min(counts, default=None)
+    return min(_reaching(rows, reach, day), default=None)
 
 
 def test_any_bounds_come_to_what_a_look_at_every_row_on_every_day_comes_to(
@@ -75,3 +84,42 @@ def test_any_bounds_come_to_what_a_look_at_every_row_on_every_day_comes_to(
             assert [found[day][name] for name in asked] == wanted, day
         else:
             assert day not in found
+
+
+def test_sums_of_64_bits_over_ranges_are_exact_whatever_they_pass_through(
+    spark: "SparkSession",
+) -> None:
+    from backfill_assets.pipeline.transforms.declared import measured_aggregates
+
+    rows, reach = _rows(Random(7), 60), trailing_reach(13)
+    wide = Value("number * 90000000000000000", "BIGINT")  # up to 8.9e18
+    columns = (Aggregation("total", "sum", wide, reach), Aggregation("mean", "avg", wide, reach))
+    frame = _frame(spark, rows)
+    found, _, exact = measured_aggregates(frame, DAYS, ["entity"], columns)
+    told = {r["__day"]: r for r in found.select("__day", *exact).collect()}
+    assert told
+    for day in range(LENGTH):
+        counted = [n * 90_000_000_000_000_000 for n in _reaching(rows, reach, day)]
+        assert (day in told) == bool(counted), day
+        if counted:
+            assert int(told[day]["total"]) == sum(counted), day
+            assert told[day]["mean"] == pytest.approx(sum(counted) / len(counted)), day
+
+
+def test_however_many_events_begin_and_end_on_a_day_one_row_of_it_is_sorted_and_run_through(
+    spark: "SparkSession", monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from backfill_assets.pipeline.transforms import intervals
+    from backfill_assets.pipeline.transforms.measures import Measure
+
+    run, sorted_rows = intervals._running_measures, list[int]()
+
+    def counting(points: "DataFrame", *others: Any) -> "DataFrame":
+        sorted_rows.append(points.count())
+        return run(points, *others)
+
+    monkeypatch.setattr(intervals, "_running_measures", counting)
+    asked = {f"events_{n}": Measure("count", Value(), trailing_reach(n)) for n in (3, 7, 13)}
+    frame = _frame(spark, _rows(Random(11), 400))
+    assert intervals.on_each_day(frame, ["entity"], DAYS, asked).count() == LENGTH
+    assert sorted_rows == [LENGTH]
