@@ -197,13 +197,14 @@ def ranges_text(days: Iterable[date], most: int = SHOWN_RANGES) -> str:
     return shown
 
 
-def covering_ranges(days: Iterable[date], at_most: int) -> list[DayRange]:
+def covering_ranges(days: Iterable[date], at_most: int, apart: int = 0) -> list[DayRange]:
     """At most `at_most` (>= 1) ranges that hold all of `days`, ascending; the smallest gaps are
-    filled, of equal ones the earlier."""
+    filled, of equal ones the earlier, and those of fewer days than `apart`."""
     found = contiguous_ranges(days)
     gaps = [after.start - before.end for before, after in itertools.pairwise(found)]
     by_size = sorted(range(len(gaps)), key=gaps.__getitem__)
     filled = set(by_size[: max(len(found) - max(at_most, 1), 0)])
+    filled |= {number for number, gap in enumerate(gaps) if gap.days < apart}
     joined = found[:1]
     for number, span in enumerate(found[1:]):
         if number in filled:

@@ -74,14 +74,18 @@ def _stays_empty(states: States, table: Table, day: date) -> bool:
 def _spans_to_compute(view: LakeView, contract: Contract, todo: Sequence[date]) -> list[DayRange]:
     """Ranges to compute apart: one where the table and its inputs have few rows on its days, by
     their receipts. Days whose input is deliveries form one, however far apart they are: most of
-    them would read the same deliveries."""
+    them would read the same deliveries. So do days that are nearer than their windows are long,
+    which would read more input days apart than the gap has."""
     covered = {day for key in todo for day in contract.calendar.span(key)}
     (whole,) = covering_ranges(covered, 1)
     if all(wanted.kind is InputKind.ARRIVALS for wanted in contract.inputs):
         return [whole]
     names = {contract.name, *(wanted.table for wanted in contract.inputs)}
     rows = sum(_rows_on(view.table(name), whole) for name in names)
-    return [whole] if rows < ROWS_OF_A_PLAN else covering_ranges(covered, MOST_SPANS)
+    if rows < ROWS_OF_A_PLAN:
+        return [whole]
+    reach = max((i.before + i.after for i in contract.inputs if i.is_daily), default=0)
+    return covering_ranges(covered, MOST_SPANS, apart=reach)
 
 
 def _rows_on(view: TableView, days: Iterable[date]) -> int:

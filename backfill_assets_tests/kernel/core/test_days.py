@@ -5,6 +5,7 @@ Tested here: `kernel.core.days`, cuts and maturity too. Not tested here: windows
 """
 
 from datetime import UTC, date, datetime, timedelta
+from itertools import pairwise
 
 import pytest
 from hypothesis import given
@@ -115,6 +116,9 @@ def test_covering_ranges_are_few_hold_every_day_and_are_contiguous_when_they_may
     assert len(found) <= most
     assert days <= {d for r in found for d in r}
     assert covering_ranges(days, len(days)) == contiguous_ranges(days)
+    apart = covering_ranges(days, len(days), apart=most)
+    assert all((two.start - one.end).days >= most for one, two in pairwise(apart))
+    assert days <= {d for r in apart for d in r}
 
 
 @given(st.sets(near_days, min_size=1))

@@ -14,7 +14,7 @@ from backfill_assets.kernel.write.computing import (
     _within_span,
     _without_days,
 )
-from backfill_assets_tests.builders import FEATURES, STAGING, day, loaded
+from backfill_assets_tests.builders import FEATURES, STAGING, TRAINING, day, loaded
 from backfill_assets_tests.lakes import ECHO
 
 if TYPE_CHECKING:
@@ -56,11 +56,22 @@ def test_days_far_apart_are_computed_together_with_few_rows_and_apart_with_many(
     story.build("staging", *map(day, range(9)), rows=1)
     story.build("features", *map(day, range(9)), rows=1)
     todo = [day(0), day(2), day(3), day(6)]
-    assert _spans_to_compute(story.view(), FEATURES, todo) == [DayRange(day(0), day(7))]
-    story.build("features", day(1), rows=ROWS_OF_A_PLAN)
+    assert _spans_to_compute(story.view(), TRAINING, todo) == [DayRange(day(0), day(7))]
+    story.build("training", day(1), rows=ROWS_OF_A_PLAN)
     apart = [DayRange(day(0), day(1)), DayRange(day(2), day(4)), DayRange(day(6), day(7))]
-    assert _spans_to_compute(story.view(), FEATURES, todo) == apart
+    assert _spans_to_compute(story.view(), TRAINING, todo) == apart
     story.build("staging", day(1), rows=ROWS_OF_A_PLAN)
     assert _spans_to_compute(story.view(), STAGING, todo) == [DayRange(day(0), day(7))], (
         "made from deliveries"
     )
+
+
+def test_days_nearer_than_their_windows_are_long_are_computed_together() -> None:
+    story = loaded(9)
+    story.build("staging", *map(day, range(9)), rows=ROWS_OF_A_PLAN)
+    (window,) = FEATURES.inputs
+    far = 1 + window.before  # the gap has as many days as each part would read for itself
+    two = [DayRange(day(0), day(1)), DayRange(day(far), day(far + 1))]
+    assert _spans_to_compute(story.view(), FEATURES, [day(0), day(far)]) == two
+    one = [DayRange(day(0), day(far))]
+    assert _spans_to_compute(story.view(), FEATURES, [day(0), day(far - 1)]) == one
