@@ -158,21 +158,22 @@ def _interval_points(
     `last`: the number of the last day."""
     measures, partials = asked
     reaches = sorted({m.reach for m in measures.values()})
-    ends, parts = list[Column](), list[Column]()
+    ends, parts, begun = list[Column](), list[Column](), set[Reach]()
     for number, reach in enumerate(reaches):
         ways = {_way_of(m) for m in measures.values() if m.reach == reach}
         if ways & {ADDED_UP, NEWEST}:
-            ends += _end_points(number, *_reach_interval(reach), last)
+            begun.add(_longest_beside(reach, reaches))
+            ends.append(_end_point(number, *_reach_interval(reach), last))
         if COMPARED in ways:
             parts += _cut_parts(number, reach, F.lit(True))
         elif NEWEST in ways:  # only for what is replaced before the end of its reach
             parts += _cut_parts(number, reach, ~_is_whole(reach, last))
+    for reach in sorted(begun):
+        ends.append(_begin_point(reaches.index(reach), *_reach_interval(reach), last))
     every = F.explode(F.array(*ends, *parts))
     points = grouped.withColumn("point", every).where("point IS NOT NULL")
     contributions = [
-        _point_contribution(
-            m, reaches.index(m.reach), F.col(partials[m.part, m.value]), last
-        ).alias(name)
+        _point_contribution(m, reaches, F.col(partials[m.part, m.value]), last).alias(name)
         for name, m in measures.items()
     ]
     return points.select(*entity, *(f"point.{name}" for name in POINT), *contributions)
@@ -185,17 +186,27 @@ def _way_of(measure: Measure) -> str:
     return NEWEST if measure.is_newest else COMPARED
 
 
-def _point_contribution(measure: Measure, number: int, held: Column, last: int) -> Column:
+def _longest_beside(reach: Reach, reaches: Sequence[Reach]) -> Reach:
+    """The longest of the reaches that begin with this one: its begins are those of all of them."""
+    return max(other for other in reaches if other.first == reach.first)
+
+
+def _point_contribution(
+    measure: Measure, reaches: Sequence[Reach], held: Column, last: int
+) -> Column:
     """What a point adds to a measure of its own reach, or holds of it; NULL at points of other
-    reaches. `number`: of the reach; `held`: the measure of the group."""
-    side, own = F.col("point.side"), F.col("point.which") == number
+    reaches. `held`: the measure of the group."""
+    side, reach, (a, b) = F.col("point.side"), measure.reach, _reach_interval(measure.reach)
+    own = F.col("point.which") == reaches.index(reach)
+    beside = F.col("point.which") == reaches.index(_longest_beside(reach, reaches))
+    begins = beside & (side == BEGIN) & (a <= b)
     if measure.is_added:
-        return F.when(own & (side == BEGIN), held).when(own & (side == END), -held)
+        return F.when(begins, held).when(own & (side == END), -held)
     of_part = own & side.isin(BEFORE, FROM)
     if not measure.is_newest:
         return F.when(of_part, held)
-    whole = _is_whole(measure.reach, last)
-    return F.when((own & (side == BEGIN) & whole) | (of_part & ~whole), held)
+    whole = _is_whole(reach, last)
+    return F.when((begins & whole) | (of_part & ~whole), held)
 
 
 def _reach_interval(reach: Reach) -> tuple[Column, Column]:
@@ -219,11 +230,15 @@ def _point_struct(side: int, which: int, cut: Column, position: Column, limit: C
     return F.struct(*(column.cast("int").alias(name) for column, name in named))
 
 
-def _end_points(number: int, a: Column, b: Column, last: int) -> tuple[Column, Column]:
-    """Where an interval `a` through `b` begins, and the day after it."""
-    begin = _point_struct(BEGIN, number, F.lit(0), a, F.lit(last))
+def _begin_point(number: int, a: Column, b: Column, last: int) -> Column:
+    """Where an interval `a` through `b` begins."""
+    return F.when(a <= b, _point_struct(BEGIN, number, F.lit(0), a, F.lit(last)))
+
+
+def _end_point(number: int, a: Column, b: Column, last: int) -> Column:
+    """The day after an interval `a` through `b`."""
     end = _point_struct(END, number, F.lit(0), b + 1, F.lit(last))
-    return F.when(a <= b, begin), F.when((a <= b) & (b < last), end)
+    return F.when((a <= b) & (b < last), end)
 
 
 def _cut_parts(number: int, reach: Reach, asked: Column) -> tuple[Column, Column]:
@@ -262,7 +277,7 @@ def _uncovered_spans(
 
 def _span_changes(spans: DataFrame, entity: Sequence[str], last: int, name: str) -> DataFrame:
     """Spans as points: one more from `a` on, one less after `b`."""
-    ends = _end_points(0, F.col("a"), F.col("b"), last)
+    ends = (point(0, F.col("a"), F.col("b"), last) for point in (_begin_point, _end_point))
     points = spans.withColumn("point", F.explode(F.array(*ends))).where("point IS NOT NULL")
     one = F.when(F.col("point.side") == BEGIN, 1).otherwise(-1).cast("bigint")
     return points.select(*entity, *(f"point.{n}" for n in POINT), one.alias(name))
