@@ -37,6 +37,7 @@ class Engine:
     casts_files = True
     # `try_to_binary` gives NULL for what raises within it; else one row ends the query.
     catches_errors = True
+    bounds_files = False  # whether one write may have only so many open (`files_at_once`)
 
     def files_at_once(self, memory: str, columns: int) -> int | None:
         """Return how many files of so many columns one write may have open, given `memory`; None:

@@ -167,7 +167,9 @@ def write_frame(
     where nothing counts. Raises what the engine raises, and leaves its files.
     """
     server = own_server(frame.sparkSession)
-    at_once = server.engine.files_at_once(memory, len(frame.columns)) if server else None
+    at_once = None
+    if server and server.engine.bounds_files:  # to count columns, an engine analyses the plan
+        at_once = server.engine.files_at_once(memory, len(frame.columns))
     if server is None or at_once is None:
         return _save_files(_few_tasks(frame, column), folder, column, varied)
     if not column:

@@ -105,6 +105,7 @@ class Sail(Engine):
     needs_java = has_row_metadata = reads_all_landed = reads_delta = casts_files = (
         catches_errors
     ) = False
+    bounds_files = True
 
     def __init__(self, refusal: Callable[[], str] = no_isolation_reason) -> None:
         self.refusal = refusal

@@ -6,7 +6,7 @@ import json
 from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import pyarrow.parquet as pq
 import pytest
@@ -130,6 +130,25 @@ def test_text_that_is_no_utf8_is_refused_and_leaves_nothing(
         stage_frame(lake, STAGING, conformed_frame(bad, STAGING), MANY_FOLDERS)
     assert not list(tmp_path.rglob("*.parquet"))
     assert not list((lake.root / ".staging" / "staging").iterdir())
+
+
+@on_spark
+@pytest.mark.parametrize("days", [1, MANY_FOLDERS])
+def test_a_plan_is_analysed_once_before_its_rows_are_written(
+    few_rows: "SparkSession", tmp_path: Path, monkeypatch: pytest.MonkeyPatch, days: int
+) -> None:
+    from pyspark.sql.connect.client import SparkConnectClient
+
+    analyse, asked = SparkConnectClient._analyze, list[str]()
+
+    def counting(client: SparkConnectClient, method: str, **facts: Any) -> Any:
+        asked.append(method)
+        return analyse(client, method, **facts)
+
+    monkeypatch.setattr(SparkConnectClient, "_analyze", counting)
+    frame = conformed_frame(every_kind(few_rows, days), KINDS)
+    stage_frame(bare_lake(tmp_path), KINDS, frame, days).drop()
+    assert asked == ["schema"]
 
 
 WIDE, DAYS, LITTLE = 3, 7, "1m"
