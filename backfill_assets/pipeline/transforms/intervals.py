@@ -100,6 +100,15 @@ def _on_day_range(
     """The measures on every day of the range, whose last has the number `last`: each event gives
     rows only for the days on which it begins or ceases to count, and a running value over the days
     of a key makes the measures of these."""
+    measures, _ = asked
+    points = _points_by_position(placed, key, last, asked)
+    return _measures_by_day(_running_measures(points, key, measures), key, measures)
+
+
+def _points_by_position(
+    placed: DataFrame, key: Sequence[str], last: int, asked: tuple[Measures, Mapping[Value, str]]
+) -> DataFrame:
+    """The points of all events, those that meet as one: so many rows are sorted and run through."""
     measures, values = asked
     known = {name: m for name, m in measures.items() if m.part != "distinct"}
     # Whatever the reach, the partial value is the same.
@@ -115,8 +124,7 @@ def _on_day_range(
             points = points.unionByName(
                 _span_changes(fresh, key, last, name), allowMissingColumns=True
             )
-    met = _met_points(points, key, measures)
-    return _measures_by_day(_running_measures(met, key, measures), key, measures)
+    return _met_points(points, key, measures)
 
 
 def _numbered_days(
@@ -284,8 +292,7 @@ def _span_changes(spans: DataFrame, entity: Sequence[str], last: int, name: str)
 
 
 def _met_points(points: DataFrame, entity: Sequence[str], measures: Measures) -> DataFrame:
-    """One row for all begins and ends at a position, and for all parts of a kind: so many are
-    sorted and run through."""
+    """One row for all begins and ends at a position, and one for all parts of a kind."""
     is_part = F.col("side") > END
     held = [merged_measure(m.part, F.col(name)).alias(name) for name, m in measures.items()]
     return points.groupBy(

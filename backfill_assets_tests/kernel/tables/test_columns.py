@@ -2,6 +2,7 @@
 from. Not here: values (`test_frame_files_conform`)."""
 
 import json
+import os
 from dataclasses import replace
 from decimal import Decimal
 from io import BytesIO
@@ -282,30 +283,21 @@ def test_every_audit_finds_what_the_receipts_say(widened: Lake) -> None:
     )
 
 
-def test_a_small_file_is_opened_once_however_often_its_rows_are_asked(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    table = bare_lake(tmp_path).table_place("files")
-    for number in range(3):
-        content = pa.table({"path": [f"{number}.csv", "all.csv"], "rows": [number, number]})
+def test_a_small_file_is_read_once_while_it_stays_as_it_is(tmp_path: Path) -> None:
+    table, path = bare_lake(tmp_path).table_place("files"), pc.field("path") == "1.csv"
+
+    def put(rows: int) -> None:
         sink = BytesIO()
-        pq.write_table(content, sink)
-        table.write(f"{number}.parquet", sink.getvalue())
-    opened, names, read = list[str](), [f"{n}.parquet" for n in range(3)], pq.ParquetFile
+        pq.write_table(pa.table({"path": ["1.csv", "2.csv"], "rows": [rows, 0]}), sink)
+        table.write("1.parquet", sink.getvalue())
 
-    def opening(path: str) -> pq.ParquetFile:
-        opened.append(path)
-        return read(path)
-
-    monkeypatch.setattr(pq, "ParquetFile", opening)
-    for _ in range(6):
-        assert rows_where(table, names, pc.field("path") == "1.csv") == [
-            {"path": "1.csv", "rows": 1}
-        ]
-        found = rows_where(table, names, pc.field("path") == "all.csv")
-        assert [row["rows"] for row in found] == [0, 1, 2]
-    assert len(opened) == len(names)
-    sink = BytesIO()
-    pq.write_table(pa.table({"path": ["1.csv"], "rows": [17]}), sink)
-    table.write("1.parquet", sink.getvalue())
-    assert rows_where(table, names, pc.field("path") == "1.csv") == [{"path": "1.csv", "rows": 17}]
+    put(1)
+    file = table.local("1.parquet")
+    first = file.stat()
+    assert rows_where(table, ["1.parquet"], path) == [{"path": "1.csv", "rows": 1}]
+    file.write_bytes(bytes(first.st_size))  # no Parquet: whoever opens it fails
+    os.utime(file, ns=(first.st_atime_ns, first.st_mtime_ns))
+    for _ in range(5):
+        assert rows_where(table, ["1.parquet"], path) == [{"path": "1.csv", "rows": 1}]
+    put(17)
+    assert rows_where(table, ["1.parquet"], path) == [{"path": "1.csv", "rows": 17}]

@@ -107,19 +107,13 @@ def test_sums_of_64_bits_over_ranges_are_exact_whatever_they_pass_through(
 
 
 def test_however_many_events_begin_and_end_on_a_day_one_row_of_it_is_sorted_and_run_through(
-    spark: "SparkSession", monkeypatch: pytest.MonkeyPatch
+    spark: "SparkSession",
 ) -> None:
-    from backfill_assets.pipeline.transforms import intervals
+    from backfill_assets.pipeline.transforms.intervals import _numbered_days, _points_by_position
     from backfill_assets.pipeline.transforms.measures import Measure
 
-    run, sorted_rows = intervals._running_measures, list[int]()
-
-    def counting(points: "DataFrame", *others: Any) -> "DataFrame":
-        sorted_rows.append(points.count())
-        return run(points, *others)
-
-    monkeypatch.setattr(intervals, "_running_measures", counting)
     asked = {f"events_{n}": Measure("count", Value(), trailing_reach(n)) for n in (3, 7, 13)}
-    frame = _frame(spark, _rows(Random(11), 400))
-    assert intervals.on_each_day(frame, ["entity"], DAYS, asked).count() == LENGTH
-    assert sorted_rows == [LENGTH]
+    values = {Value(): "value_0"}
+    placed = _numbered_days(_frame(spark, _rows(Random(11), 400)), {"e": "entity"}, DAYS, values)
+    points = _points_by_position(placed, ["e"], LENGTH - 1, (asked, values))
+    assert sorted(r["position"] for r in points.collect()) == [*range(LENGTH)]
