@@ -18,7 +18,12 @@ from sqlglot.optimizer.annotate_types import annotate_types
 
 from backfill_assets.intake.casting import UnfitSelect
 from backfill_assets.intake.expression_types import is_floating, typed_tree
-from backfill_assets.intake.select import function_name, select_expressions, selected_name
+from backfill_assets.intake.select import (
+    function_name,
+    select_expressions,
+    selected_name,
+    with_stars_expanded,
+)
 
 KEY_COLUMN = "event_key"
 NUMBER, MOMENT = "number", "moment"
@@ -73,6 +78,11 @@ FIXES = {
     "has a fraction",
     MOMENT: "write CAST(CAST({0} AS timestamp) AS string), or unix_micros({0})",
 }
+TAKING_APART = (exp.Dot, exp.Bracket)  # what gives a part of an array, a map or a struct
+WITHIN = (
+    "each number in it in a type of its own, as CAST(CAST(s.n AS DECIMAL(p,s)) AS string) of a "
+    "struct s and transform(l, x -> CAST(x AS DECIMAL(p,s))) of an array l"
+)
 EXAMPLES = {NUMBER: "1, 1.0, 1.00", MOMENT: "a day with a time and without"}
 
 
@@ -100,12 +110,7 @@ def key_fault(expression: str, types: Mapping[str, str], texts: Collection[str] 
     `types`: of the file's columns, by small letters; `texts`: those of them that are texts to an
     engine. A column whose type is unknown is no fault.
     """
-    parsed = typed_tree(expression, types).unalias()
-    # Types are found from the outside, and not within a cast, whose own type is known: so each
-    # function is typed once more by itself, the innermost first, without changing known types.
-    for function in reversed([*parsed.find_all(exp.Func)]):
-        annotate_types(function, dialect="spark", overwrite_types=False)
-    for node in parsed.walk():
+    for node in _typed_within(expression, types, exp.Func).walk():
         kind = _varying_kind(node)
         if kind and not _has_fixed_form(node):
             what, name = _shown_type(node), node.sql("spark")
@@ -119,6 +124,16 @@ def key_fault(expression: str, types: Mapping[str, str], texts: Collection[str] 
     return ""
 
 
+def _typed_within(expression: str, types: Mapping[str, str], *kinds: type[Any]) -> Any:
+    """The tree of an expression with the types of its nodes. They are found from the outside, and
+    not within a cast, whose own type is known: so each node of these kinds is typed once more by
+    itself, the innermost first, without changing known types."""
+    parsed = typed_tree(expression, types).unalias()
+    for node in reversed([*parsed.find_all(*kinds)]):
+        annotate_types(node, dialect="spark", overwrite_types=False)
+    return parsed
+
+
 @lru_cache(maxsize=64)
 def key_fault_of_types(select: str, name: str, before: str, after: str) -> str:
     """Why `select` gives a value of a column two keys if the column had another type before, and
@@ -127,12 +142,86 @@ def key_fault_of_types(select: str, name: str, before: str, after: str) -> str:
     for expression in select_expressions(select):
         if selected_name(expression) != KEY_COLUMN:
             continue
+        expression = with_stars_expanded(expression, [name])
         why, told, of_hash = (
             key_fault(expression, {name.lower(): kind}) for kind in (after, before, "bigint")
         )
-        if of_hash or _without_widths(before) != _without_widths(after):
+        if (why or told) and (of_hash or _without_widths(before) != _without_widths(after)):
             return why or told
+        if "<" in before:  # an array, a map or a struct
+            return _fault_within(expression, name.lower(), before, after)
     return ""
+
+
+def _fault_within(expression: str, name: str, before: str, after: str) -> str:
+    """The same for a value in an array, a map or a struct, whose text, or hash, the key takes with
+    that of the whole, or by itself under a cast."""
+    earlier, later = (
+        _typed_within(expression, {name: kind}, exp.Func, *TAKING_APART) for kind in (before, after)
+    )
+    for one, other in zip(earlier.walk(), later.walk(), strict=False):
+        if _has_several_texts(one, other):
+            what = f"{one.sql('spark')}, whose type is {other.type.sql('spark').lower()} now"
+            return f"{KEY_COLUMN} takes {what}, as it comes: write {WITHIN}"
+    return ""
+
+
+def _has_several_texts(one: Any, other: Any) -> bool:
+    """Whether the key takes another text, or hash, of a part that has another type; `one`, `other`:
+    the part before and after."""
+    outer = getattr(one, "parent", None)
+    if not (_is_typed(one) and _is_typed(other)):
+        return False
+    if isinstance(outer, exp.Cast) and not is_floating(outer):
+        return _differ(one.type, other.type, outer.type)
+    if isinstance(outer, exp.Transform) and outer.this is one:
+        variable, *_ = outer.expression.expressions
+        uses = [
+            u for u in outer.expression.this.find_all(exp.Identifier) if u.name == variable.name
+        ]
+        return not all(map(_has_fixed_form, uses)) and _differ(one.type, other.type)
+    if (isinstance(outer, TAKING_APART) and outer.this is one) or _has_fixed_form(one):
+        return False
+    if function_name(outer or one) in HASHES:
+        return bool(one.type != other.type)
+    return _differ(one.type, other.type)
+
+
+def _is_typed(node: Any) -> bool:
+    kind = getattr(node, "type", None)
+    return kind is not None and not kind.is_type(exp.DataType.Type.UNKNOWN)
+
+
+def _differ(before: Any, after: Any, target: Any = None) -> bool:
+    """Whether the text of a value that lies in a type, cast to the `target` if there is one, shows
+    that it had another type before: what both have, field by field, is compared."""
+    parts, now = _parts_of_type(before), _parts_of_type(after)
+    if target is not None and not target.is_type(*exp.DataType.TEXT_TYPES):
+        targets = [*_parts_of_type(target).values()]
+        held = zip(parts, targets, strict=False) if len(parts) == len(targets) else ()
+        return any(name in now and _differ(parts[name], now[name], to) for name, to in held)
+    if parts and now:
+        return any(_differ(parts[name], now[name]) for name in parts.keys() & now.keys())
+    return _text_form(before) != _text_form(after)
+
+
+def _parts_of_type(kind: Any) -> dict[str, Any]:
+    """The types that an array, a map or a struct holds, by the names of fields, or by numbers."""
+    if kind.this not in exp.DataType.NESTED_TYPES:
+        return {}
+    return {
+        part.name.lower() if isinstance(part, exp.ColumnDef) else str(number): part.args.get(
+            "kind", part
+        )
+        for number, part in enumerate(kind.expressions)
+    }
+
+
+def _text_form(kind: Any) -> object:
+    """What the text of a value shows of its type: of whole numbers, days and texts nothing."""
+    if kind.is_type(*exp.DataType.INTEGER_TYPES, *exp.DataType.TEXT_TYPES, exp.DataType.Type.DATE):
+        return 0
+    return _decimal_scale(kind) if kind.is_type(exp.DataType.Type.DECIMAL) else kind.this
 
 
 def _without_widths(kind: str) -> str:

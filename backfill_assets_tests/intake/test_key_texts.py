@@ -8,7 +8,11 @@ Tested here: `intake.key_texts` alone. Not tested here: the keys that engines th
 import pytest
 
 from backfill_assets.intake.casting import UnfitSelect
-from backfill_assets.intake.key_texts import key_fault, refuse_varying_keys
+from backfill_assets.intake.key_texts import (
+    key_fault,
+    key_fault_of_types,
+    refuse_varying_keys,
+)
 
 VARYING = ("double", "float", "decimal(10,2)", "timestamp", "timestamp_ntz")
 STEADY = ("decimal(10,0)", "date", "boolean", "string")
@@ -103,3 +107,94 @@ def test_other_columns_and_unknown_ones_are_not_judged() -> None:
     refuse_varying_keys("gone AS event_key", {"c": "double"}, ())
     with pytest.raises(UnfitSelect, match=r"CAST\(CAST\(a AS double\) AS bigint\)"):
         refuse_varying_keys(select, {"a": "string", "c": "double"}, {"a"})
+
+
+NESTED = {
+    "s": "struct<`a`:{},`b`:string,`t`:struct<`c`:{}>>",
+    "l": "array<{}>",
+    "m": "map<string,{}>",
+    "k": "map<{},string>",
+    "r": "array<struct<`x`:{},`y`:int>>",
+}
+TAKEN_WHOLE = (
+    "CAST(s AS string)",
+    "string(l)",
+    "md5(CAST(m AS string))",
+    "concat(CAST(k AS string), 'x')",
+    "to_json(r)",
+    "array_join(l, ',')",
+    "CAST(l[0] AS string)",
+    "CAST(s.t AS string)",
+    "CAST(r[0].x AS string)",
+    "CAST(try_element_at(l, 1) AS string)",
+    "CAST(array(s) AS string)",
+    "concat_ws(',', CAST(l AS array<string>))",
+    "CAST(coalesce(l, array()) AS string)",
+    "CAST(sort_array(l) AS string)",
+    "CAST(hash(s) AS string)",
+    "CAST(transform(l, x -> x) AS string)",
+    "sha2(to_json(struct(*)), 256)",
+    "array_join(transform(l, x -> CAST(x AS string)), ',')",
+)
+WITHOUT_IT = (
+    "s.b",
+    "CAST(s.b AS string)",
+    "CAST(r[0].y AS string)",
+    "CAST(size(l) AS string)",
+    "CAST(l IS NULL AS string)",
+    "CAST(CAST(s.a AS decimal(20,4)) AS string)",
+    "CAST(CAST(l[0] AS decimal(20,4)) AS string)",
+    "CAST(CAST(l[0] AS bigint) AS string)",
+    "CAST(transform(l, x -> CAST(x AS decimal(20,4))) AS string)",
+    "array_join(transform(l, x -> CAST(CAST(x AS decimal(20,4)) AS string)), ',')",
+    "CAST(struct(CAST(s.a AS decimal(20,4)), s.b) AS string)",
+    "to_json(struct(* EXCEPT (s, l, m, k, r)))",
+    "a",
+)
+
+
+def columns_read(expression: str) -> list[tuple[str, str]]:
+    """The nested columns that an expression may read, with their types to be filled in."""
+    return [(name, kind) for name, kind in NESTED.items() if name in expression]
+
+
+@pytest.mark.parametrize("expression", TAKEN_WHOLE)
+def test_a_wider_type_within_a_value_is_a_fault_where_the_key_takes_its_text(
+    expression: str,
+) -> None:
+    pairs = (("decimal(5,2)", "decimal(12,4)"), ("int", "double"), ("float", "double"))
+    select = f"{expression} AS event_key"
+    for before, after in pairs:
+        told = [
+            key_fault_of_types(select, name, kind.replace("{}", before), kind.replace("{}", after))
+            for name, kind in columns_read(expression)
+        ]
+        assert any("event_key takes " in fault and ": write " in fault for fault in told), before
+    for name, kind in columns_read(expression):
+        same = kind.replace("{}", "decimal(9,2)"), kind.replace("{}", "decimal(12,2)")
+        if "hash" not in expression:
+            assert key_fault_of_types(select, name, *same) == ""
+        assert key_fault(select, {name: same[0]}) == "" or "[0]" in expression
+
+
+@pytest.mark.parametrize("expression", WITHOUT_IT)
+def test_a_wider_type_that_no_text_in_the_key_shows_is_none(expression: str) -> None:
+    for name, kind in NESTED.items():
+        before, after = kind.replace("{}", "decimal(5,2)"), kind.replace("{}", "decimal(12,4)")
+        assert key_fault_of_types(f"{expression} AS event_key", name, before, after) == ""
+
+
+def test_a_hash_depends_on_the_widths_within_a_value_and_a_text_does_not() -> None:
+    types = "struct<`a`:int>", "struct<`a`:bigint>"
+    assert key_fault_of_types("xxhash64(s) AS event_key", "s", *types)
+    assert not key_fault_of_types("CAST(s AS string) AS event_key", "s", *types)
+
+
+def test_a_whole_number_that_became_a_text_within_a_value_has_the_same_one() -> None:
+    for before, after in (("bigint", "string"), ("array<bigint>", "array<string>")):
+        assert not key_fault_of_types("CAST(c AS string) AS event_key", "c", before, after)
+
+
+def test_a_field_that_came_to_a_struct_is_no_wider_type() -> None:
+    types = "struct<`a`:decimal(5,2)>", "struct<`b`:string,`a`:decimal(5,2)>"
+    assert not key_fault_of_types("to_json(s) AS event_key", "s", *types)
