@@ -246,8 +246,7 @@ def _refuse_no_plain_files(name: str, opened: "DeltaTable") -> None:
         raise external_table_error(name, culprit, PLAIN)
     if _has_deleted_rows(opened):
         culprit = "it has deletion vectors, rows that are deleted beside their files"
-        fix = "REORG TABLE … APPLY (PURGE) after delta.enableDeletionVectors = false"
-        raise external_table_error(name, culprit, f"Have its owner run {fix}")
+        raise external_table_error(name, culprit, PLAIN)  # a purge leaves the feature itself
 
 
 def _has_deleted_rows(opened: "DeltaTable") -> bool:
