@@ -1,9 +1,8 @@
 """Snapshots: kept whatever is rebuilt, vacuumed or taken away, proven when read, and what they cost
 is told. Not here: the commands."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Mapping
 from pathlib import Path
-from typing import Any, ClassVar
 
 import pyarrow.parquet as pq
 import pytest
@@ -12,16 +11,17 @@ from deltalake import DeltaTable
 from backfill_assets.candidates.snapshots import (
     SnapshotRequest,
     create_snapshot,
+    digest_there,
     drop_snapshot,
     held_bytes,
 )
-from backfill_assets.engines.lake_session import LakeSession
 from backfill_assets.intake.forgotten import begin_erasure
 from backfill_assets.kernel.core.days import day_range as span_of
 from backfill_assets.kernel.core.errors import Altered, BackfillError
-from backfill_assets.kernel.core.rooms import offered_function
+from backfill_assets.kernel.place.port import Place
 from backfill_assets.kernel.tables.table_places import SNAPSHOT_FILE
 from backfill_assets.reading.fitness import Unfit, UnfitDays, UnfitDaysWarning
+from backfill_assets.reading.kept_files import keep_files
 from backfill_assets.reading.kept_snapshots import Snapshot, find_snapshot, snapshot_names
 from backfill_assets.reading.reader import LakeReader
 from backfill_assets_tests.builders import day
@@ -60,30 +60,19 @@ def test_the_same_rows_are_read_after_many_rebuilds_and_a_vacuum(reader: LakeRea
         reader.table(TABLE).at(version=made.tables[TABLE].version).arrow()
 
 
-class _Elsewhere(LakeSession):
-    """A session of an engine elsewhere, whose tasks this process runs."""
-
-    asked: ClassVar[list[str]] = []
-
-    def answers_there(
-        self, work: Callable[[Any, str], Any], items: Sequence[Any], what: str, size: int
-    ) -> list[Any]:
-        self.asked.append(f"{what}: {size}")
-        return [work(item, str(self.lake.root / "task")) for item in items]
-
-
-def test_machines_of_an_engine_elsewhere_read_the_bytes_that_are_kept(
-    reader: LakeReader, monkeypatch: pytest.MonkeyPatch
+def test_machines_of_an_engine_elsewhere_may_read_the_bytes_that_are_kept(
+    reader: LakeReader, tmp_path: Path
 ) -> None:
-    here = keep(reader, "here").tables[TABLE].files
+    kept, asked = keep(reader, "here").tables[TABLE], list[int]()
 
-    def instead(name: str) -> object:
-        return _Elsewhere if name == "session_of" else offered_function(name)
+    def digests_there(place: Place, sizes: Mapping[str, int]) -> list[str]:
+        asked.append(sum(sizes.values()))
+        return [digest_there((place, name), str(tmp_path / "machine")) for name in sizes]
 
-    monkeypatch.setattr("backfill_assets.candidates.snapshots.offered_function", instead)
-    there = keep(reader, "there").tables[TABLE].files
-    assert there == here
-    assert _Elsewhere.asked == [f"the digests of there: {sum(file.size for file in here)}"]
+    lake, place = reader.lake, reader.lake.place.at(".snapshots/there")
+    files, _ = keep_files(lake, kept.contract, kept.version, kept.days, place, digests_there)
+    assert [(f.sha256, f.size) for f in files] == [(f.sha256, f.size) for f in kept.files]
+    assert asked == [sum(file.size for file in files)]
 
 
 def test_it_shares_no_bytes_with_the_table_nor_with_another_snapshot(reader: LakeReader) -> None:

@@ -198,7 +198,7 @@ def test_deletion_vectors_are_refused_there_once_rows_are_deleted_by_them(
         "cardinality": 6,
     }
     edited(tmp_path, "add", {"deletionVector": vector})
-    with pytest.raises(BackfillError, match="it has deletion vectors.*written to another folder"):
+    with pytest.raises(BackfillError, match=r"it has deletion vectors.*written to another folder"):
         open_external("orders", str(tmp_path), is_plain=True)
 
 
