@@ -215,6 +215,17 @@ def with_stars_expanded(expression: str, columns: Collection[str]) -> str:
     return expression
 
 
+def columns_of_stars(select: str, name: str, columns: Collection[str]) -> set[str]:
+    """Those of the columns that the expression for a delivery column takes by a `*`; `name`: of the
+    delivery column, in lower case."""
+    taken = set[str]()
+    for expression in select_expressions(select):
+        if selected_name(expression) == name:
+            taken |= root_columns(with_stars_expanded(expression, columns)) & {*columns}
+            taken -= root_columns(expression)
+    return taken
+
+
 def _left_out(tokens: Sequence[Token], star: int) -> tuple[int, set[str]]:
     """Of the `*` at this place: the place of its last token, and the columns behind EXCEPT, in
     small letters."""

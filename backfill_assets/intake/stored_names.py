@@ -126,6 +126,14 @@ def doubted_columns(paths: Collection[str], schema: str) -> frozenset[str]:
     return frozenset(found | _columns_of_altered_fields(paths))
 
 
+def altered_names(paths: Collection[str], schema: str) -> frozenset[str]:
+    """The names that columns had, by the texts of `named_paths` of all schemas that the table had,
+    `schema` the last, and that no column of it has, or one that is doubted."""
+    present, doubted = {*stored_columns(schema).values()}, doubted_columns(paths, schema)
+    known = _roots_by_name(paths)
+    return frozenset(n for n in known if n not in present or n.lower() in doubted)
+
+
 def _roots_by_name(paths: Iterable[str]) -> dict[str, set[str]]:
     """What the columns of each name were called in files."""
     found = defaultdict[str, set[str]](set)

@@ -26,7 +26,7 @@ from backfill_assets.intake.content_store import (
 )
 from backfill_assets.intake.files import LandedFile, LandingError, landed_object, local_file
 from backfill_assets.intake.ingest import link_data_file, table_rules
-from backfill_assets.intake.key_texts import key_fault_of_types
+from backfill_assets.intake.key_texts import KEY_COLUMN, key_fault_of_types
 from backfill_assets.intake.ledger import REFUSED_WHOLE, FileRecord, RowCounts, read_files
 from backfill_assets.intake.listing import Listing
 from backfill_assets.intake.log_files import DataFile
@@ -35,6 +35,7 @@ from backfill_assets.intake.select import (
     FILE,
     OF_COMMITS,
     ROW,
+    columns_of_stars,
     root_columns,
     selected_names,
 )
@@ -57,7 +58,12 @@ from backfill_assets.intake.source_position import (
     typed_columns,
     unread_columns,
 )
-from backfill_assets.intake.stored_names import doubted_columns, earlier_names, stored_columns
+from backfill_assets.intake.stored_names import (
+    altered_names,
+    doubted_columns,
+    earlier_names,
+    stored_columns,
+)
 from backfill_assets.intake.table_rows import copy_changed_rows
 from backfill_assets.kernel.core.clock import utc_now
 from backfill_assets.kernel.core.digests import digest_of
@@ -347,6 +353,7 @@ def refuse_unknown_columns(listing: Listing, source: SourceSettings) -> None:
         )
     _refuse_unread_columns(position, source)
     _refuse_renamed_columns(position, source)
+    _refuse_altered_star(position, source)
 
 
 def _refuse_unread_columns(position: Position, source: SourceSettings) -> None:
@@ -388,6 +395,25 @@ def _refuse_renamed_columns(position: Position, source: SourceSettings) -> None:
             continue
         table = f"the Delta table {printable_text(str(source.table))}"
         raise LandingError(table, culprit, "Nothing of the source was read", fix)
+
+
+def _refuse_altered_star(position: Position, source: SourceSettings) -> None:
+    """Raise LandingError where `select` makes keys of all columns (`*`) of a table with column
+    mapping that renamed or dropped one: rows that came before have other keys."""
+    state = position.state
+    if not state.paths or not state.schema:
+        return
+    altered = altered_names(state.paths, state.schema)
+    taken = columns_of_stars(source.select, KEY_COLUMN, altered) if altered else set[str]()
+    if taken:
+        raise LandingError(
+            f"the Delta table {printable_text(str(source.table))}",
+            f"select makes {KEY_COLUMN} of all its columns (*), and up to version "
+            f"{position.version} {printable_text(min(taken))} was renamed, dropped or another one",
+            "Nothing of the source was read",
+            "Name the columns of the key in select, or begin with what the table holds: "
+            f"first_version = {position.version} beside table",
+        )
 
 
 def refuse_altered_columns(

@@ -418,6 +418,11 @@ VARIANT = {"name": "v", "type": "variant", "nullable": True, "metadata": {}}
         ),
         ("v AS event_key", "the column v of the table orders holds VARIANT.*Leave it out"),
         ("other AS event_key", ""),
+        (
+            "sha2(to_json(struct(*)), 256) AS event_key",
+            "of all its columns.*before was renamed.*Name",
+        ),
+        ("now AS event_key, to_json(struct(*)) AS payload", ""),
     ],
 )
 def test_a_name_of_before_and_a_column_of_variant_are_refused_where_select_reads_them(
