@@ -233,8 +233,7 @@ class _Look:
         self.prefix = file_prefix(self.path, contract)
         # The files by their names in the lake's log: of others' version now, and of the last look.
         self.copies = PlainCopies(lake, contract, opened, self.path, self.prefix)
-        day_in_files = self.copies.day_in_files if self.copies.form.mapping else ""
-        found = file_references(opened, contract, self.place, self.prefix, day_in_files)
+        found = file_references(opened, contract, self.place, self.prefix, self.copies.day_in_files)
         plain = [self.copies.plain_reference(r) for r in found if self._has_lake_days(r)]
         self.there = {r.file.path: self._with_days(r) for r in plain}
         self.here = {r.file.path: r for r in self._files_in_lake()}

@@ -1,5 +1,6 @@
 """Copies of those files of a table of others that do not give its rows as they lie: some of their
-rows are deleted by a deletion vector, or their columns are called otherwise than in the table.
+rows are deleted by a deletion vector, their columns are called otherwise than in the table, or no
+folder of theirs names their day.
 
 Not here: which days changed (`foreign.observing`), and how such a file is read
 (`intake.plain_form`). A copy lies in the lake's folder of the table, whose log names it in the
@@ -42,6 +43,7 @@ class FileForm(Protocol):
     """What `intake.plain_form` offers."""
 
     mapping: str
+    is_scattered: bool
 
     def id_of(self, name: str) -> str:
         """What tells the rows of a file; empty where it gives them as it lies."""
@@ -90,7 +92,9 @@ class PlainCopies:
         of others' files begin with there."""
         self.lake, self.contract, self.path, self.prefix = lake, contract, path, prefix
         self.form = plain_form_of(opened, contract)
-        self.day_in_files = self.form.stored_name(contract.day_column)
+        # What the day is called in files that are copied, since only the log tells it; else "".
+        are_copied = self.form.mapping or self.form.is_scattered
+        self.day_in_files = self.form.stored_name(contract.day_column) if are_copied else ""
 
     def plain_reference(self, there: Reference) -> Reference:
         """The reference to a file, or to its copy, which is made where it lacks. Raises

@@ -30,6 +30,7 @@ if TYPE_CHECKING:
     from deltalake import DeltaTable
     from duckdb import DuckDBPyConnection
 
+SCATTERED = "delta.randomizeFilePrefixes"  # of a table: in folders of any name
 DELETED = "deleted_rows"  # the name of the numbers of deleted rows in a query
 NUMBER = "file_row_number"  # of a row in its file, as DuckDB calls it
 
@@ -42,12 +43,14 @@ class PlainForm:
     mapping: str  # of columns to those in files: `name`, `id`, "" for none
     # Rows that are no rows of the table, by the names of their files in it.
     deleted: Mapping[str, "pa.Int64Array"] = field(default_factory=dict)
+    # Whether the folders of files may name no partition, so that only the log tells it.
+    is_scattered: bool = False
 
     def id_of(self, name: str) -> str:
         """What tells the rows of a file in this version, under their names, from those in another;
         empty where the file gives them as it lies."""
         rows = self.deleted.get(unquote(name))
-        if rows is None and not self.mapping:
+        if rows is None and not self.mapping and not self.is_scattered:
             return ""
         numbers = b"" if rows is None else rows.to_numpy().tobytes()
         return digest_of([name, self._names, hashlib.sha256(numbers).hexdigest()])
@@ -114,5 +117,11 @@ class PlainForm:
 def plain_form(table: Place, opened: "DeltaTable") -> PlainForm:
     """How the data files of a table that is `opened` become plain ones. Raises as `deleted_by_file`
     does."""
-    mapping = mapping_mode(opened.metadata().configuration)
-    return PlainForm(opened.schema().to_json(), mapping, deleted_by_file(table, opened))
+    metadata = opened.metadata()
+    return PlainForm(
+        opened.schema().to_json(),
+        mapping_mode(metadata.configuration),
+        deleted_by_file(table, opened),
+        is_scattered=bool(metadata.partition_columns)
+        and metadata.configuration.get(SCATTERED) == "true",
+    )

@@ -13,6 +13,7 @@ from deltalake import write_deltalake
 
 from backfill_assets.foreign.observing import observe_table
 from backfill_assets.foreign.plain_copies import COPIES, KEPT
+from backfill_assets.intake.plain_form import SCATTERED
 from backfill_assets.kernel.core.addresses import STATE_VARIABLE
 from backfill_assets.kernel.core.clock import utc_now
 from backfill_assets.kernel.core.errors import BackfillError
@@ -118,6 +119,24 @@ def test_a_renamed_column_changes_every_day_and_is_read_by_its_name(watched: Wat
     assert watched.look() == [D1, D2]
     assert watched.rows("who", "amount") == [("a", 1), ("b", 2), ("c", 3), ("d", 4)]
     assert watched.look() == []
+
+
+def test_a_table_by_the_day_whose_files_lie_in_folders_of_any_name_is_read(tmp_path: Path) -> None:
+    watched = Watched(tmp_path, ["day"])
+    log = watched.table / commit_name(0)
+    text = log.read_text()
+    for action in added_files(watched.address):
+        (watched.table / "aB").mkdir(exist_ok=True)
+        (watched.table / action["path"]).rename(watched.table / "aB" / Path(action["path"]).name)
+        text = text.replace(action["path"], f"aB/{Path(action['path']).name}")
+    log.write_text(text.replace('"configuration":{}', f'"configuration":{{"{SCATTERED}":"true"}}'))
+    assert watched.look() == [D1, D2]
+    assert watched.rows("day", "who") == [(D1, "a"), (D1, "b"), (D2, "c"), (D2, "d")]
+    assert watched.look() == []
+    moved = next(a for a in added_files(watched.address) if a["partitionValues"]["day"] == str(D1))
+    delete_by_vector(watched.table, moved, inline_vector({1}), 1, NOON)
+    assert watched.look() == [D1]
+    assert watched.rows("who") == [("a",), ("c",), ("d",)]
 
 
 def test_a_vector_that_is_gone_is_refused_by_name(watched: Watched) -> None:
