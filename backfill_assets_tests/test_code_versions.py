@@ -129,7 +129,7 @@ DECIDES_NO_ROW = {
     "kernel.write.session",
 }
 PINNED = {
-    "raw 1": "1463e25f054fb464fd1b1ccb5be317a4",
+    "raw 1": "4882ce0cc68d79df7cceeba91136fe79",
     "staging 2": "5ba6cbecd3b2517e9788b2cdd61baace",
     "staging of a table 1": "66eba71cf1686f07727a96e02090a3ef",
     "features 1": "fbd45f5e8bf9e610bd391c3fa7b3f2dc",

@@ -122,11 +122,16 @@ def _copy_and_prove(lake: Lake, pipeline: Pipeline, request: SnapshotRequest) ->
 def _digests_of(lake: Lake, place: Place, sizes: Mapping[str, int]) -> Sequence[str]:
     """The SHA-256 of each of these files. Of a lake whose engine computes elsewhere, its machines
     read them."""
-    session_of: Any = offered_function("session_of")
     files, what = [(place, name) for name in sizes], f"the digests of {place.name}"
     size = sum(sizes.values())
-    found: Sequence[str] | None = session_of(lake).answers_there(digest_there, files, what, size)
+    found: Sequence[str] | None = _session_of(lake).answers_there(digest_there, files, what, size)
     return digests_here(place, sizes) if found is None else found
+
+
+def _session_of(lake: Lake) -> Any:
+    """The session of the lake's engine, which nothing opens before it is asked for rows."""
+    offered: Any = offered_function("session_of")
+    return offered(lake)
 
 
 def digest_there(item: tuple[Place, str], folder: str) -> str:
@@ -169,8 +174,7 @@ def _refuse_differing(
 ) -> None:
     """Raise BackfillError where the rows of a day differ from its receipt. Of a lake whose engine
     computes elsewhere, its machines count them."""
-    session_of: Any = offered_function("session_of")
-    counted = session_of(lake).profiles_of_version(contract, version, list(days))
+    counted = _session_of(lake).profiles_of_version(contract, version, list(days))
     wrong = differing_days(lake, contract, days, counted)
     if wrong:
         raise _snapshot_error(

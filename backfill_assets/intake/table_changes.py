@@ -36,6 +36,7 @@ from backfill_assets.intake.select import (
     OF_COMMITS,
     ROW,
     columns_of_stars,
+    reads_all_columns,
     root_columns,
     selected_names,
 )
@@ -89,6 +90,7 @@ LEDGER = "ledger"
 NAMES_NOW = "names"  # of columns, by those that they had before
 VACUUMED = "vacuum took its rows"
 TYPE_CHANGES = "delta.typeChanges"  # in a schema: the types that its columns had
+BY_NEW_KEYS = "and make all days by it, as `status` says then"  # earlier rows have other keys
 INSTEAD = "Name in select what took its place, and"  # the advice where a column is another one
 
 
@@ -401,18 +403,17 @@ def _refuse_altered_star(position: Position, source: SourceSettings) -> None:
     """Raise LandingError where `select` makes keys of all columns (`*`) of a table with column
     mapping that renamed or dropped one: rows that came before have other keys."""
     state = position.state
-    if not state.paths or not state.schema:
+    if not state.paths or not state.schema or not reads_all_columns(source.select):
         return
     altered = altered_names(state.paths, state.schema)
-    taken = columns_of_stars(source.select, KEY_COLUMN, altered) if altered else set[str]()
-    if taken:
+    if taken := columns_of_stars(source.select, KEY_COLUMN, altered):
         raise LandingError(
             f"the Delta table {printable_text(str(source.table))}",
             f"select makes {KEY_COLUMN} of all its columns (*), and up to version "
             f"{position.version} {printable_text(min(taken))} was renamed, dropped or another one",
             "Nothing of the source was read",
-            "Name the columns of the key in select, or begin with what the table holds: "
-            f"first_version = {position.version} beside table",
+            f"Name the columns of the key in select, {BY_NEW_KEYS}; or begin with what the table "
+            f"holds: first_version = {position.version} beside table",
         )
 
 
@@ -433,7 +434,9 @@ def refuse_altered_columns(
             raise _altered_column_error(source, version, why, fix)
         if fault := _fault_of_keys(file, source.select):
             why, _, fix = fault.partition(": write ")
-            raise _altered_column_error(source, version, why, f"In select, write {fix}; or")
+            raise _altered_column_error(
+                source, version, why, f"In select, write {fix}, {BY_NEW_KEYS}; or"
+            )
 
 
 def _altered_column_error(source: SourceSettings, version: int, why: str, fix: str) -> LandingError:
