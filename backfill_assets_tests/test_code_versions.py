@@ -129,17 +129,17 @@ DECIDES_NO_ROW = {
     "kernel.write.session",
 }
 PINNED = {
-    "raw 1": "4882ce0cc68d79df7cceeba91136fe79",
-    "staging 2": "5ba6cbecd3b2517e9788b2cdd61baace",
-    "staging of a table 1": "66eba71cf1686f07727a96e02090a3ef",
-    "features 1": "fbd45f5e8bf9e610bd391c3fa7b3f2dc",
-    "features_as_known 1": "fbd45f5e8bf9e610bd391c3fa7b3f2dc",
-    "labels 1": "4b2d1662d592d9e4c8239738384a94f2",
-    "training 1": "05d79e3abfe017c79c54c456289bfd88",
-    "declared features 1": "fbd45f5e8bf9e610bd391c3fa7b3f2dc",
-    "declared labels 1": "4b2d1662d592d9e4c8239738384a94f2",
-    "declared training 1": "05d79e3abfe017c79c54c456289bfd88",
-    "sql as known 1": "6e8683c1bbe2d81bd7e3e504cd5b3c2b",
+    "raw 1": "168b981055f9a2355d3a13db68efdec1",
+    "staging 2": "2a79433832e2aa63430f59eb81553f0b",
+    "staging of a table 1": "5ea59a1c5967ee66c48e3cc9aad4cab0",
+    "features 1": "baa5824af6c682eecdfc5c2b57a9e28e",
+    "features_as_known 1": "baa5824af6c682eecdfc5c2b57a9e28e",
+    "labels 1": "fb8ea5228f297ce70e21e5ff8a832fee",
+    "training 1": "8785229ea94b24fbb3e9a130b2be089a",
+    "declared features 1": "baa5824af6c682eecdfc5c2b57a9e28e",
+    "declared labels 1": "fb8ea5228f297ce70e21e5ff8a832fee",
+    "declared training 1": "8785229ea94b24fbb3e9a130b2be089a",
+    "sql as known 1": "5a9c30bfd9dfb29d518e2d0ebf3a35dc",
     "sql 1": "4cae9dc408a8b4587d647ef89a59c870",
 }
 SOURCE = {"files": "*", "format": "jsonl", "select": "*"}

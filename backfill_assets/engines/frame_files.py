@@ -18,8 +18,9 @@ from backfill_assets.engines.session import (
     set_confs,
     written_rows,
 )
-from backfill_assets.kernel.core.contracts import Contract
+from backfill_assets.kernel.core.contracts import Column, Contract
 from backfill_assets.kernel.core.errors import NOT_RUN, ContractBroken
+from backfill_assets.kernel.core.payload import LANDED
 from backfill_assets.kernel.tables.folder import LakeFolder
 from backfill_assets.kernel.tables.query_files import lay_out_files
 from backfill_assets.kernel.tables.staging import NO_VALUE, Staged, StagedFile, fill_staging
@@ -118,14 +119,18 @@ def _stage_by_engine(
         engine_path(frame.sparkSession, staged.table, staged.name),
         contract.partition_column,
     )
-    # Keys hardly repeat, and eight bytes compress as well without a dictionary, which takes a third
-    # of the CPU.
-    varied = [
-        c.name for c in contract.columns if c.name in contract.key or c.kind.kind in EIGHT_BYTES
-    ]
+    varied = [c.name for c in contract.columns if _is_varied(contract, c)]
     counted = write_frame(frame, folder, column, days, lake.settings.spark.memory, varied)
     staged.files = staged.found(column)
     _refuse_lost_rows(frame.sparkSession, staged, staged.files, counted)
+
+
+def _is_varied(contract: Contract, column: Column) -> bool:
+    """Whether the values of a column get no dictionary: keys hardly repeat, but for what a load
+    adds to each row, and eight bytes compress as well without one, which takes a third of the
+    CPU."""
+    is_key = column.name in contract.key or column.tags.get("role") == "key"
+    return column.kind.kind in EIGHT_BYTES or (is_key and column.name not in LANDED)
 
 
 def _refuse_lost_rows(

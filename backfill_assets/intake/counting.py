@@ -265,17 +265,22 @@ def _count_files(
     """Count the rows of the files per content and arrival day, by one query."""
     from pyspark.sql import functions as F
 
-    counts = (
-        read_deliveries(session, files, settings, forgotten_sql)
-        .groupBy("sha256", "arrival_date")
-        .agg(
-            F.count(F.lit(1)).alias("rows"),
-            F.count("reason").alias("bad_rows"),
-            F.count("text"),  # what a load will keep of a bad row: that must not fail there either
-            # Row 0 stands for a content as a whole.
-            F.max(F.when(F.col("row_number") == 0, F.col("reason"))).alias("whole"),
-            F.max("reason").alias("example"),
-        )
+    # Row 0 stands for a content as a whole. Reasons are few: grouped by them first, rows need not
+    # be sorted for the greatest one, which took a fifth of the CPU.
+    rows = read_deliveries(session, files, settings, forgotten_sql).withColumn(
+        "is_whole", F.col("row_number") == 0
+    )
+    by_reason = rows.groupBy("sha256", "arrival_date", "reason", "is_whole").agg(
+        F.count(F.lit(1)).alias("rows"),
+        # What a load will keep of a bad row: that must not fail there either.
+        F.count("text").alias("texts"),
+    )
+    counts = by_reason.groupBy("sha256", "arrival_date").agg(
+        F.sum("rows").alias("rows"),
+        F.sum(F.when(F.col("reason").isNotNull(), F.col("rows")).otherwise(0)).alias("bad_rows"),
+        F.sum("texts"),
+        F.max(F.when(F.col("is_whole"), F.col("reason"))).alias("whole"),
+        F.max("reason").alias("example"),
     )
     found: dict[str, Counted] = {}
     for row in counts.collect():

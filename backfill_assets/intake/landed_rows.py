@@ -230,7 +230,8 @@ def _frame_of_files(
         if any(f.is_undecoded for f in files):
             read = read.option(CHECKSUMS, "true")
         frame = read.parquet(*(engine_path(session, f.store, f.name) for f in files))
-        content = F.substring(F.col("_metadata.file_name"), 1, DIGITS)
+        name = F.col("_metadata.file_name")
+        content = F.lit(files[0].sha256) if len(files) == 1 else F.substring(name, 1, DIGITS)
         return frame, content, F.col("_metadata.row_index") + 1
     if alike.fields:
         of_folder = T.StructField(CONTENT, T.StringType())

@@ -160,6 +160,39 @@ def test_times_beyond_the_calendar_are_told_by_column_in_arrays_too(
     assert {r["arrival_date"] for r in found} == {date(2024, 3, 5)}
 
 
+def test_an_event_may_lie_as_many_days_ahead_as_declared_to_the_microsecond_at_any_end_of_time(
+    spark: "SparkSession", tmp_path: Path
+) -> None:
+    select = (
+        "seq, at arrival_ts, at version_ts, happened event_ts, 'k' AS event_key, 'upsert' op, "
+        "'e' AS entity, 1 AS value, 0 AS flag"
+    )
+    chosen = settings("jsonl", select).model_copy(update={"start_date": date(1900, 1, 1)})
+    ahead = "the event lies more than 1 day(s) after its arrival"
+    rows = [
+        ("1969-12-31 23:59:59.999999", "1970-01-01 23:59:59.999999", None, date(1969, 12, 31)),
+        ("1969-12-31 00:00:00", "1970-01-01 00:00:00.000001", ahead, date(1969, 12, 31)),
+        ("2024-02-29 00:00:00", "2024-02-28 23:59:59.999999", None, date(2024, 2, 29)),
+        ("2024-03-10 23:59:59.999999", "2024-03-11 23:59:59.999999", None, date(2024, 3, 10)),
+        ("2024-03-11 00:00:00", "9999-12-31 23:59:59.999999", ahead, date(2024, 3, 11)),
+    ]
+    far = ("-290000-01-01 00:00:00", "+290000-01-01 00:00:00")
+    lines = [
+        json.dumps({"seq": seq, "at": row[0], "happened": row[1]})
+        for seq, row in enumerate([*rows, far])
+    ]
+    first = stocked(tmp_path, "a.jsonl", "\n".join(lines).encode())
+    other = replace(
+        stocked(tmp_path, "b.jsonl", json.dumps({"seq": 9, "at": MOMENT}).encode()),
+        first_scan=datetime(1900, 1, 1, tzinfo=UTC),
+    )
+    for files in ([first], [first, other]):  # of one scan, and of several
+        read = read_deliveries(spark, files, chosen).where(f"sha256 = '{first.sha256}'")
+        found = read.orderBy("row_number").select("reason", "arrival_date").collect()
+        assert [(r["reason"], r["arrival_date"]) for r in found[:-1]] == [r[2:] for r in rows]
+        assert "arrival_ts lies beyond" in found[-1]["reason"]
+
+
 def test_of_rows_with_one_number_the_first_stays_equal_ones_are_duplicates_and_others_are_set_aside(
     spark: "SparkSession", tmp_path: Path
 ) -> None:

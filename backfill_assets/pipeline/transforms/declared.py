@@ -21,8 +21,8 @@ from backfill_assets.pipeline.transforms.measures import (
     exact_result,
     measures_of,
 )
+from backfill_assets.pipeline.transforms.staging import day_less_hours
 
-HOUR_US, DAY_US = 3_600_000_000, 86_400_000_000
 FIRST_DAY, LAST_DAY, DAY = "__first_day", "__last_day", "__day"
 
 
@@ -61,19 +61,11 @@ def features_at_cut(
     known_from < cut(d) <= known_until, where a NULL `known_until` has no end.
     """
     # cut(d) > t from the day of t (less the grace) on; cut(d) <= t until the day before that day.
-    first, last = (_day_less_hours(moment, grace_hours) for moment in ("known_from", "known_until"))
+    first, last = (day_less_hours(moment, grace_hours) for moment in ("known_from", "known_until"))
     known = whole_entities(staging, entity).withColumns(
         {FIRST_DAY: first, LAST_DAY: F.date_sub(last, 1)}
     )
     return _feature_rows(known, days, entity, columns, by_day_first)
-
-
-def _day_less_hours(moment: str, hours: int) -> Column:
-    """The day in UTC of a moment so many hours earlier, by whole numbers: a timestamp less an
-    interval, cast to a date, took half of the CPU of reading the rows."""
-    micros = F.unix_micros(moment) - F.lit(hours * HOUR_US)
-    begun = micros - F.pmod(micros, F.lit(DAY_US))
-    return F.date_from_unix_date(F.call_function("div", begun, F.lit(DAY_US)).cast("int"))
 
 
 def whole_entities(staging: DataFrame, entity: Sequence[str]) -> DataFrame:

@@ -18,6 +18,8 @@ DEFAULT_NAMES = tuple(c.name for c in DEFAULT_PAYLOAD)
 # Of so many days nearly all keys of the deliveries passed are wanted: finding out which costs a
 # shuffle of its own.
 ALL_KEYS_FROM_DAYS = 28
+HOUR_US, DAY_US = 3_600_000_000, 86_400_000_000
+KEY_HASH = "__key_hash"
 
 
 def staging_rows(
@@ -42,9 +44,11 @@ def staging_rows(
     chosen, wanted = deliveries_of_keys(deliveries, days, only)
     # Deliveries that beat all before them; of these the ones that lasted and said something new.
     version = F.struct("version_ts", "arrival_ts", "seq")
-    arrived = Window.partitionBy("event_key").orderBy("arrival_ts", "seq")
+    # Sorted by a number first: comparing keys, which begin alike, took a third of the CPU.
+    hashed = chosen.withColumn(KEY_HASH, F.xxhash64("event_key"))
+    arrived = Window.partitionBy(KEY_HASH, "event_key").orderBy("arrival_ts", "seq")
     before = arrived.rowsBetween(Window.unboundedPreceding, -1)
-    ranked = chosen.withColumns(
+    ranked = hashed.withColumns(
         {"__version": version, "__best_before": F.max(version).over(before)}
     )
     winners = ranked.where(
@@ -67,7 +71,7 @@ def deliveries_of_keys(
 ) -> tuple[DataFrame, Column]:
     """The deliveries of all keys with an event on the wanted days, perhaps with others; and whether
     a delivery is an event of these days itself. The arguments are those of `staging_rows`."""
-    event_day = F.to_date("event_ts")
+    event_day = day_less_hours("event_ts")
     inside = (event_day >= F.lit(days.start)) & (event_day < F.lit(days.end))
     wanted = (F.col("op") == "upsert") & (inside if only is None else event_day.isin(sorted(only)))
     if len(days if only is None else only) >= ALL_KEYS_FROM_DAYS:
@@ -92,8 +96,16 @@ def staging_columns(known: DataFrame, payload: Sequence[str]) -> DataFrame:
         "seq",
         "known_from",
         "known_until",
-        F.to_date("event_ts").alias("event_date"),
+        day_less_hours("event_ts").alias("event_date"),
     )
+
+
+def day_less_hours(moment: str, hours: int = 0) -> Column:
+    """The day in UTC of a moment so many hours earlier, by whole numbers: a timestamp less an
+    interval, cast to a date, took half of the CPU of reading the rows."""
+    micros = F.unix_micros(moment) - F.lit(hours * HOUR_US)
+    begun = micros - F.pmod(micros, F.lit(DAY_US))
+    return F.date_from_unix_date(F.call_function("div", begun, F.lit(DAY_US)).cast("int"))
 
 
 KNOWN_ON = "known_on"

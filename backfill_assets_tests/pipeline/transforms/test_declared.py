@@ -6,7 +6,7 @@ declarations as they stand in `lake.toml`. Not tested here: which of those are r
 (`test_declared.py` of the pipeline), and single measures (`test_measures.py`).
 """
 
-from datetime import UTC, datetime, timedelta
+from datetime import UTC, datetime
 from functools import partial
 from random import Random
 from typing import Any
@@ -145,19 +145,3 @@ def test_labels_are_what_a_look_at_every_event_of_the_horizon_comes_to(
     assert made.columns == [*ENTITY, *(t.name for t in TERMS), "label", "label_state", "label_date"]
     here = sorted(rows_of(made.toArrow()), key=lambda row: (row[0], row[1], row[-1]))
     assert here == _expected(rows, {row for row in asked if DAYS.start <= row[-1] <= DAYS.last})
-
-
-def test_the_day_of_a_cut_is_exact_to_the_microsecond_also_before_1970(
-    spark: "SparkSession",
-) -> None:
-    from backfill_assets.pipeline.transforms.declared import _day_less_hours
-
-    moments, step = list[datetime](), timedelta(microseconds=1)
-    for midnight in (datetime(1969, 12, 30), datetime(1970, 1, 1), datetime(2287, 3, 1)):  # noqa: DTZ001 - sessions are in UTC
-        for hours in (0, 5):
-            moments += [midnight + timedelta(hours=hours) + n * step for n in (-1, 0, 1)]
-    frame = spark.createDataFrame([(m,) for m in moments], "moment TIMESTAMP")
-    for hours in (0, 5):
-        found = frame.select("moment", _day_less_hours("moment", hours).alias("day")).collect()
-        wanted = {m: (m - timedelta(hours=hours)).date() for m in moments}
-        assert {r["moment"]: r["day"] for r in found} == wanted, hours

@@ -15,7 +15,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from backfill_assets.kernel.core.days import ONE_DAY, DayRange, day_range, midnight
-from backfill_assets.pipeline.transforms.staging import as_known, staging_rows
+from backfill_assets.pipeline.transforms.staging import as_known, day_less_hours, staging_rows
 from backfill_assets_tests.engine_choice import SparkSession
 from backfill_assets_tests.pipeline.built_in import contract
 from backfill_assets_tests.pipeline.frames import Row, assert_same, in_parts, rows_of, to_spark
@@ -159,3 +159,17 @@ def test_a_version_counts_on_the_days_at_whose_cut_it_was_current(
                 expected.add((n, day))
     assert {(r["n"], r["known_on"]) for r in found.collect()} == expected
     assert found.count() == len(expected)
+
+
+def test_the_day_of_a_cut_is_exact_to_the_microsecond_also_before_1970(
+    spark: "SparkSession",
+) -> None:
+    moments, step = list[datetime](), timedelta(microseconds=1)
+    for begun in (datetime(1969, 12, 30), datetime(1970, 1, 1), datetime(2287, 3, 1)):  # noqa: DTZ001 - sessions are in UTC
+        for hours in (0, 5):
+            moments += [begun + timedelta(hours=hours) + n * step for n in (-1, 0, 1)]
+    frame = spark.createDataFrame([(m,) for m in moments], "moment TIMESTAMP")
+    for hours in (0, 5):
+        found = frame.select("moment", day_less_hours("moment", hours).alias("day")).collect()
+        wanted = {m: (m - timedelta(hours=hours)).date() for m in moments}
+        assert {r["moment"]: r["day"] for r in found} == wanted, hours
