@@ -86,7 +86,7 @@ def test_a_range_from_the_job_page_is_one_run_of_all_tables(ui: Ui, spark_server
     ui.shot("job_range")
     assert (ended, runs) == ("COMPLETED_SUCCESS", 1)
     ui.took(
-        f"{SAMPLE_DAYS} days of all tables by the job page: from the click to the backfill's end",
+        f"{SAMPLE_DAYS} days of all tables by the job page: from the dialog to the backfill's end",
         seconds,
     )
 

@@ -126,19 +126,23 @@ class Ui:
         self.ended()
         return time.monotonic() - began
 
+    def start_backfill(self, days: str) -> str:
+        """Launch a backfill from the page; its id."""
+        dialog = self.ask_for(days)
+        dialog.locator("button", has_text="Launch backfill").click()
+        self.page.locator("[data-sonner-toast]").get_by_text("View").click()
+        self.page.wait_for_url("**/runs/b/**")
+        return self.page.url.rsplit("/", 1)[-1].split("?")[0]
+
     def launch_backfill(self, days: str) -> tuple[str, int, float]:
         """Launch a backfill from the page; how it ended, its number of runs, and the seconds from
-        the click to then.
+        opening the dialog to then.
 
         Asked of the same GraphQL that the page asks: on the page the words of a state are also
         column headers.
         """
-        dialog = self.ask_for(days)
         began = time.monotonic()
-        dialog.locator("button", has_text="Launch backfill").click()
-        self.page.locator("[data-sonner-toast]").get_by_text("View").click()
-        self.page.wait_for_url("**/runs/b/**")
-        found = self._backfill(self.page.url.rsplit("/", 1)[-1].split("?")[0])
+        found = self._backfill(self.start_backfill(days))
         while found["status"] == "REQUESTED":
             assert time.monotonic() < began + PATIENCE_MS / 1000, found
             self.page.wait_for_timeout(500)

@@ -3,9 +3,9 @@ records in PostgreSQL: each killed with SIGKILL and started again, as systemd do
 
 Here: backfills and runs of the browser go on, none is given up, no day is missing, and what the
 doctor says of the site. Eight days of a lake in a folder in `.ci/run`; `thorough.py` has a hundred
-of one in a bucket, runs that die on another host, a second code location, a code server that is
-away for a minute while others work, and a plan by the daemon; and the same with fewer days that a
-standalone cluster computes. Not here: the text of units
+of one in a bucket, asked for by clicks in Chromium, runs that die on another host, a second code
+location, a code server that is away for a minute while others work, and a plan by the daemon; and
+the same with fewer days that a standalone cluster computes. Not here: the text of units
 (`cli.test_site_files`), plans alone (`test_plan_daemon`), a run that is killed
 (`test_dagster_on_postgres`).
 """
@@ -42,6 +42,7 @@ from backfill_assets_tests.browser.site import (
     launch_backfill,
     launch_run,
 )
+from backfill_assets_tests.browser.ui import Ui, browser
 from backfill_assets_tests.cli.typed import read, run
 from backfill_assets_tests.end_to_end.test_bucket_elsewhere import IN_PYTHON, QUICK
 from backfill_assets_tests.end_to_end.test_cluster_deaths import SMALL
@@ -197,9 +198,19 @@ class Servers:
             assert told["startSensor"]["__typename"] == "Sensor"
 
     def launch(self) -> Asked:
-        """Ask in the browser for all days by two backfills."""
-        tables = (("raw",), ("raw", "staging"))
-        return Asked([launch_backfill(self.url, names, DAYS) for names in tables], [])
+        """Ask in the browser for all days by two backfills: the first by clicks, in a big site."""
+        first = launch_backfill(self.url, ["raw"], DAYS) if IS_SMALL else self.click_range("raw")
+        return Asked([first, launch_backfill(self.url, ["raw", "staging"], DAYS)], [])
+
+    def click_range(self, table: str) -> str:
+        """Ask for all days by clicks on the page of a table; the backfill's id."""
+        with browser() as opened:
+            ui = Ui(opened.new_page(viewport={"width": 1400, "height": 900}), self.url)
+            ui.go(f"/assets/{table}")
+            ui.shot(f"site_{table}_range")
+            found = ui.start_backfill(f"[{DAYS[0]}...{DAYS[-1]}]")
+            ui.shot(f"site_{table}_backfill")
+        return found
 
     def queue(self, asked: Asked, count: int) -> None:
         """Ask in the browser for so many single days, too."""

@@ -37,6 +37,8 @@ MEMORY = "1GB"  # beyond it DuckDB spills; the Spark server's heap is the lake's
 SPILL = Path(".staging", ".spill")
 # Files: of 256 each start of a statement begins to show (a quarter more CPU), of 1,024 the memory.
 AT_ONCE = 512
+# Bytes of files: quantiles keep each number that they are of, and do not spill.
+BYTES_AT_ONCE = 256 << 20
 
 
 @contextlib.contextmanager
@@ -206,26 +208,39 @@ def explaining_unreadable(contract: Contract) -> Iterator[None]:
 
 
 def file_batches(
-    files: Sequence[str], contract: Contract, at_once: int = AT_ONCE
+    files: Sequence[str],
+    contract: Contract,
+    at_once: int = AT_ONCE,
+    bytes_at_once: int = BYTES_AT_ONCE,
 ) -> Iterator[list[str]]:
-    """The files in batches of at most `at_once`, all files of a day in one batch (which may be
-    larger for it).
+    """The files in batches of at most `at_once` and `bytes_at_once`, all files of a day in one
+    batch (which may be larger for it).
 
     All files come at once for a table that is not laid out by its day column, because any may hold
     a day. DuckDB keeps some 40 KiB per file of a statement: 3,650 files take 138 MiB, in batches of
     512 they take 45, in the same CPU time.
     """
-    if not contract.is_by_day or len(files) <= at_once:
+    if not contract.is_by_day:
         yield from [list(files)] if files else []
         return
-    batch: list[str] = []
+    batch, size = list[str](), 0
     for _, of_day in groupby(sorted(files, key=folder_of), key=folder_of):
         same_day = list(of_day)
-        if batch and len(batch) + len(same_day) > at_once:
+        more = sum(map(_bytes_of, same_day))
+        if batch and (len(batch) + len(same_day) > at_once or size + more > bytes_at_once):
             yield batch
-            batch = []
+            batch, size = [], 0
         batch += same_day
-    yield batch
+        size += more
+    if batch:
+        yield batch
+
+
+def _bytes_of(path: str) -> int:
+    """The size of a file; 0 if it is gone, of which the statement that reads it tells."""
+    with contextlib.suppress(OSError):
+        return Path(path).stat().st_size
+    return 0
 
 
 def is_delta(folder: Place) -> bool:

@@ -41,10 +41,9 @@ def test_the_audit_of_all_stretches_together_is_that_of_all_files(lake: Lake) ->
     files = [path for staged in written for path in staged.paths]
     whole = audit_files(lake, files, STAGING)
     assert whole[day(1)].duplicates == 2, "two of its rows lie in one file and the third in another"
-    for at_once in (1, 2, 3):
-        parts = [
-            dict(audit_files(lake, some, STAGING)) for some in file_batches(files, STAGING, at_once)
-        ]
+    for at_once, bytes_at_once in ((1, 1 << 20), (2, 1 << 20), (3, 1 << 20), (99, 1)):
+        stretches = file_batches(files, STAGING, at_once, bytes_at_once)
+        parts = [dict(audit_files(lake, some, STAGING)) for some in stretches]
         assert len(parts) > 1
         assert {d: p for part in parts for d, p in part.items()} == whole
 
