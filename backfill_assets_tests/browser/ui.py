@@ -107,9 +107,14 @@ class Ui:
         pytest.fail(f"the page never says {[t for t in texts if t not in found]}, but: {found}")
 
     def ask_for(self, days: str) -> "Locator":
-        """Open the page's Materialize dialog and choose days: one, or `[first...last]`."""
+        """Open the page's Materialize dialog and choose days: one, or `[first...last]`. Of many it
+        shows the newest 90 first."""
         self.page.locator("button", has_text="Materialize").first.click()
         dialog = self.page.locator("[role=dialog]").first
+        self.settle()
+        if "Show all partitions" in dialog.inner_text():
+            dialog.get_by_text("Show all partitions").click()
+            self.settle()
         field = dialog.locator("input[type=text]").first
         field.fill(days)
         field.press("Enter")
