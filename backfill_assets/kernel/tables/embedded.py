@@ -38,7 +38,7 @@ SPILL = Path(".staging", ".spill")
 # Files: of 256 each start of a statement begins to show (a quarter more CPU), of 1,024 the memory.
 AT_ONCE = 512
 # Bytes of files: quantiles keep each number that they are of, and do not spill.
-BYTES_AT_ONCE = 256 << 20
+BYTES_AT_ONCE = 128 << 20
 
 
 @contextlib.contextmanager
