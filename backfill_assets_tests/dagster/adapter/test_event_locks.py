@@ -120,17 +120,18 @@ def test_an_interrupt_at_any_line_of_a_write_locks_no_later_event_out(
     assert whole.seen > 3000
     reported, kinds = 0, BaseException if raised else KeyboardInterrupt
     for line in range(1, whole.seen, 67):
+        found = None
         try:
             stored(instance, StopAt(line, raised))
-        except (
-            kinds
-        ):  # the traceback keeps each cursor alive, as it does while Dagster reports the failure
+        except kinds as error:
+            # The traceback keeps each cursor alive, as it does while Dagster reports the failure.
             instance.report_engine_event("the run was interrupted", run_id=RUN, job_name="job")
             reported += 1  # in the file of the run alone
             stored(instance, StopAt(-1, raised))
+            found = error.__context__
         if not raised:
             of_run, of_index = counts(tmp_path)
-            assert of_run == of_index + reported, line
+            assert of_run == of_index + reported, (line, found)
 
 
 def test_a_transaction_that_python_ends_late_leaves_the_one_under_way(
