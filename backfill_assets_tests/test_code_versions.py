@@ -130,8 +130,8 @@ DECIDES_NO_ROW = {
 }
 PINNED = {
     "raw 1": "168b981055f9a2355d3a13db68efdec1",
-    "staging 2": "2a79433832e2aa63430f59eb81553f0b",
-    "staging of a table 1": "5ea59a1c5967ee66c48e3cc9aad4cab0",
+    "staging 2": "5d9e9f87dc820def5f1014fc9d047752",
+    "staging of a table 1": "75a888d0ad900927e5163e3936270831",
     "features 1": "baa5824af6c682eecdfc5c2b57a9e28e",
     "features_as_known 1": "baa5824af6c682eecdfc5c2b57a9e28e",
     "labels 1": "fb8ea5228f297ce70e21e5ff8a832fee",
@@ -139,7 +139,7 @@ PINNED = {
     "declared features 1": "baa5824af6c682eecdfc5c2b57a9e28e",
     "declared labels 1": "fb8ea5228f297ce70e21e5ff8a832fee",
     "declared training 1": "8785229ea94b24fbb3e9a130b2be089a",
-    "sql as known 1": "5a9c30bfd9dfb29d518e2d0ebf3a35dc",
+    "sql as known 1": "0ca6aa52ba39ecbe695e631de10c9a9f",
     "sql 1": "4cae9dc408a8b4587d647ef89a59c870",
 }
 SOURCE = {"files": "*", "format": "jsonl", "select": "*"}

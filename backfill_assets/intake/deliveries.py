@@ -92,7 +92,6 @@ def read_deliveries(
 
     Raises SettingsError where `select` can fit no file at all.
     """
-
     source = settings.source
     _refuse_unlisted_numbers(source)
     set_confs(session, session_settings(source.select, source.payload_columns))

@@ -8,6 +8,7 @@ Also tables of other programs by their place. Not here: the questions (`audit`, 
 
 import atexit
 import contextlib
+import math
 import os
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from functools import lru_cache
@@ -211,10 +212,10 @@ def file_batches(
     files: Sequence[str],
     contract: Contract,
     at_once: int = AT_ONCE,
-    bytes_at_once: int = BYTES_AT_ONCE,
+    bytes_at_once: float = math.inf,
 ) -> Iterator[list[str]]:
     """The files in batches of at most `at_once` and `bytes_at_once`, all files of a day in one
-    batch (which may be larger for it).
+    batch (which may be larger for it). `BYTES_AT_ONCE` is for queries that do not spill.
 
     All files come at once for a table that is not laid out by its day column, because any may hold
     a day. DuckDB keeps some 40 KiB per file of a statement: 3,650 files take 138 MiB, in batches of

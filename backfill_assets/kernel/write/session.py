@@ -13,7 +13,13 @@ from typing import TYPE_CHECKING, Any, Protocol, Self
 
 from backfill_assets.kernel.core.contracts import Contract
 from backfill_assets.kernel.core.readings import Sets
-from backfill_assets.kernel.tables.embedded import AT_ONCE, duckdb_cursor, file_batches, rows_query
+from backfill_assets.kernel.tables.embedded import (
+    AT_ONCE,
+    BYTES_AT_ONCE,
+    duckdb_cursor,
+    file_batches,
+    rows_query,
+)
 from backfill_assets.kernel.tables.home import Lake
 from backfill_assets.kernel.tables.query_files import add_standing_rows
 from backfill_assets.kernel.tables.staging import Staged, StagedFile
@@ -209,7 +215,7 @@ class DuckDBAuditor:
         rows of each side in the batch, narrowed by `where`."""
         paths = [{f.path for f in side} for side in sides]
         every = [path for side in paths for path in sorted(side)]
-        for batch in file_batches(every, contract, at_once):
+        for batch in file_batches(every, contract, at_once, BYTES_AT_ONCE):
             parts = [rows_query([f for f in batch if f in side], contract) for side in paths]
             text = query(*(f"SELECT * FROM ({part}) WHERE {where}" for part in parts))
             with duckdb_cursor(self.lake) as engine:

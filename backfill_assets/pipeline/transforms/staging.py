@@ -120,8 +120,9 @@ def as_known(versions: DataFrame, days: DayRange, before: int, grace_hours: int 
     < cut <= known_until (NULL: without end). An event appears once per day of its window: sum over
     it per `known_on`, never over all rows.
     """
-    grace = F.expr(f"INTERVAL '{grace_hours}' HOUR")
-    known_from, known_until = (F.to_date(F.col(c) - grace) for c in ("known_from", "known_until"))
+    known_from, known_until = (
+        day_less_hours(moment, grace_hours) for moment in ("known_from", "known_until")
+    )
     first = F.greatest(F.col("event_date"), known_from, F.lit(days.start))
     last = F.least(F.date_add("event_date", before), F.date_sub(known_until, 1), F.lit(days.last))
     inside = versions.withColumns({"_first": first, "_last": last}).where("_first <= _last")
